@@ -23,7 +23,7 @@ import (
 
 // answer is a provider's answer and how it is decoded.
 type answer struct {
-	spoken  chat.Dialect
+	format  chat.Dialect
 	stream  bool
 	options reasoning.Options // without Tags, no Reader is used
 	body    []byte
@@ -39,7 +39,7 @@ func (a *answer) decoder(r *chat.Request) provider.Decoder {
 	if a.stream {
 		h[0].Value = "text/event-stream"
 	}
-	switch a.spoken { //nolint:exhaustive // no provider answers in the others
+	switch a.format { //nolint:exhaustive // no provider answers in the others
 	case chat.Anthropic:
 		return message.NewDecoder(r, 200, h)
 	case chat.Responses:
@@ -70,14 +70,14 @@ var clients = []chat.Dialect{chat.OpenAI, chat.Anthropic, chat.Responses}
 func (a *answer) shown(client chat.Dialect, cuts ...int) (out []byte, events string) {
 	r := &chat.Request{Dialect: client, Stream: a.stream, Choices: max(1, a.options.Choices)}
 	dec := a.decoder(r)
-	enc := dialect(client).NewEncoder(wire.Options{Same: client == a.spoken, Stream: a.stream, RequestID: "req_1", ShowUsage: true, Created: 1700000000})
+	enc := dialect(client).NewEncoder(wire.Options{Same: client == a.format, Stream: a.stream, RequestID: "req_1", ShowUsage: true, Created: 1700000000})
 	var reader *reasoning.Reader
 	if len(a.options.Tags) > 0 {
 		o := a.options
 		o.Frames = client == chat.OpenAI
 		reader = reasoning.NewReader(o)
 	}
-	var said strings.Builder
+	var lines strings.Builder
 	at := 0
 	for _, cut := range append(cuts, len(a.body)) {
 		piece := bytes.Clone(a.body[at:cut])
@@ -87,9 +87,9 @@ func (a *answer) shown(client chat.Dialect, cuts ...int) (out []byte, events str
 				list = reader.Read(&ev)
 			}
 			for i := range list {
-				said.WriteString(line(&list[i]))
+				lines.WriteString(line(&list[i]))
 				if list[i].Kind == chat.Error {
-					return out, said.String()
+					return out, lines.String()
 				}
 				out = enc.Append(out, &list[i])
 			}
@@ -97,7 +97,7 @@ func (a *answer) shown(client chat.Dialect, cuts ...int) (out []byte, events str
 		clear(piece)
 		at = cut
 	}
-	return out, said.String()
+	return out, lines.String()
 }
 
 // read returns the events of an answer, without its provider's bytes.
@@ -163,7 +163,7 @@ func finish(reason string) string { return chunk(0, `"delta":{},"finish_reason":
 
 // answerOf returns a Chat Completions stream of some chunks, decoded with the usual options.
 func answerOf(chunks ...string) answer {
-	return answer{spoken: chat.OpenAI, stream: true, options: usual(), body: sse(append(append([]string{delta(`"role":"assistant","content":""`)}, chunks...), finish("stop"), "[DONE]")...)}
+	return answer{format: chat.OpenAI, stream: true, options: usual(), body: sse(append(append([]string{delta(`"role":"assistant","content":""`)}, chunks...), finish("stop"), "[DONE]")...)}
 }
 
 func mustRead(t *testing.T, a answer, want string) {

@@ -84,7 +84,7 @@ func longer(body []byte) []byte {
 // count decodes an answer in pieces of 16 KiB and counts its events.
 func (a *answer) count(body []byte) (events int) {
 	r := &chat.Request{Dialect: chat.Gemini, Stream: true, Choices: 1}
-	if a.spoken == chat.Gemini {
+	if a.format == chat.Gemini {
 		r.Dialect = chat.OpenAI
 	}
 	dec := a.decoder(r)

@@ -25,7 +25,7 @@ func TestDialectsOfProvidersAndModels(t *testing.T) {
 		about  string
 		kind   string
 		to     policy.Resolution
-		spoken chat.Dialect
+		format chat.Dialect
 		name   string
 		tags   int
 		shows  reasoning.Visibility
@@ -53,7 +53,7 @@ func TestDialectsOfProvidersAndModels(t *testing.T) {
 		{"named", "custom", policy.Resolution{Family: "qwen", Reasoning: "seed"}, chat.OpenAI, "seed", 1, reasoning.Visible},
 		{"auto", "custom", policy.Resolution{Family: "qwen", Reasoning: "auto"}, chat.OpenAI, "qwen", 1, reasoning.Visible},
 	} {
-		d := reasoning.Of(kinds[row.kind], &row.to, row.spoken)
+		d := reasoning.Of(kinds[row.kind], &row.to, row.format)
 		if d.Name != row.name || len(d.Tags) != row.tags || d.Visibility != row.shows || d.Discount != 1 {
 			t.Errorf("%s: %s with %d tags shows %s (%v), want %s, %d, %s", row.about, d.Name, len(d.Tags), d.Visibility, d.Discount, row.name, row.tags, row.shows)
 		}

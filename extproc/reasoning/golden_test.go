@@ -65,7 +65,7 @@ func (g *golden) read(t testing.TB) {
 		case "kind":
 			g.kind, g.to.Provider = value, policy.ProviderID(value)
 		case "spoken":
-			g.spoken = chat.Dialect(value)
+			g.format = chat.Dialect(value)
 		case "model":
 			g.to.Model, g.to.Upstream = policy.ModelID(value), value
 		case "family":
@@ -78,7 +78,7 @@ func (g *golden) read(t testing.TB) {
 			t.Fatalf("%s: %q", g.name, l)
 		}
 	}
-	d := reasoning.Of(kinds[g.kind], &g.to, g.spoken)
+	d := reasoning.Of(kinds[g.kind], &g.to, g.format)
 	g.options = reasoning.Options{Tags: d.Tags, Implicit: g.to.ImplicitOpen}
 	g.stream, g.body = true, []byte(strings.TrimRight(g.file("in.sse"), "\n")+"\n\n")
 	if whole := g.file("in.json"); whole != "" {
@@ -89,10 +89,10 @@ func (g *golden) read(t testing.TB) {
 // chain is the answer's reasoning chain as JSON.
 func (g *golden) chain(t *testing.T) string {
 	t.Helper()
-	recorder := reasoning.NewRecorder(reasoning.Of(kinds[g.kind], &g.to, g.spoken), &g.to)
+	recorder := reasoning.NewRecorder(reasoning.Of(kinds[g.kind], &g.to, g.format), &g.to)
 	var u chat.Usage
 	r := &chat.Request{Dialect: chat.Gemini, Stream: g.stream}
-	if g.spoken == chat.Gemini {
+	if g.format == chat.Gemini {
 		r.Dialect = chat.OpenAI
 	}
 	dec := g.decoder(r)
@@ -120,7 +120,7 @@ func TestGoldenAnswers(t *testing.T) {
 	for _, g := range goldens(t) {
 		t.Run(g.name, func(t *testing.T) {
 			client := chat.Gemini
-			if g.spoken == chat.Gemini {
+			if g.format == chat.Gemini {
 				client = chat.OpenAI
 			}
 			_, events := g.shown(client)

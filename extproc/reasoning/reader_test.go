@@ -63,12 +63,12 @@ func TestD41ReasoningHasItsOwnBlocks(t *testing.T) {
 		},
 		{
 			"broken off",
-			answer{spoken: chat.OpenAI, stream: true, options: usual(), body: sse(content("<think>hm"), content("</thi"))},
+			answer{format: chat.OpenAI, stream: true, options: usual(), body: sse(content("<think>hm"), content("</thi"))},
 			"thought 0 \"hm\"\nthought 0 \"</thi\"\nclose 0\nerror truncated",
 		},
 		{
 			"in one piece",
-			answer{spoken: chat.OpenAI, options: usual(), body: []byte(`{"id":"c","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"<think>hm</think>Hi"},"finish_reason":"stop"}]}`)},
+			answer{format: chat.OpenAI, options: usual(), body: []byte(`{"id":"c","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"<think>hm</think>Hi"},"finish_reason":"stop"}]}`)},
 			"thought 0 \"hm\"\nclose 0\ntext 1 \"Hi\"\nclose 1\nstop end",
 		},
 	} {
@@ -101,12 +101,12 @@ func TestAnAnswerWithoutTagsIsForwardedUnchanged(t *testing.T) {
 		{"thoughts in a field", answerOf(delta(`"reasoning_content":"hm"`), content("<think>"))},
 		{"a call of a tool, and words behind it", answerOf(delta(call), content("<thin"), content(" ice"))},
 		{"two choices in one chunk", with(several, `{"id":"c","choices":[{"index":0,"delta":{"content":"<"}},{"index":1,"delta":{"content":"<t"}}]}`, content("b>"), chunk(1, `"delta":{"content":"d>"}`), chunk(1, `"delta":{},"finish_reason":"stop"`))},
-		{"in one piece", answer{spoken: chat.OpenAI, options: several, body: []byte(whole)}},
-		{"of Anthropic's format", answer{spoken: chat.Anthropic, options: usual(), body: []byte(`{"id":"m","type":"message","model":"m","content":[{"type":"text","text":" Hi"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`)}},
+		{"in one piece", answer{format: chat.OpenAI, options: several, body: []byte(whole)}},
+		{"of Anthropic's format", answer{format: chat.Anthropic, options: usual(), body: []byte(`{"id":"m","type":"message","model":"m","content":[{"type":"text","text":" Hi"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`)}},
 	} {
 		t.Run(row.about, func(t *testing.T) {
 			for cut := range row.answer.body {
-				if out, _ := row.answer.shown(row.answer.spoken, cut); !bytes.Equal(out, row.answer.body) {
+				if out, _ := row.answer.shown(row.answer.format, cut); !bytes.Equal(out, row.answer.body) {
 					t.Fatalf("cut at %d\n%s\nbecame\n%s", cut, row.answer.body, out)
 				}
 			}
@@ -123,7 +123,7 @@ func TestAFrameIsRewrittenAsAWhole(t *testing.T) {
 		answer answer
 	}{
 		{"two choices, one with a tag, in one chunk", with(several, `{"id":"c","choices":[{"index":0,"delta":{"content":"Hi"}},{"index":1,"delta":{"content":"<think>hm</think>Ho"}}]}`, chunk(1, `"delta":{},"finish_reason":"stop"`))},
-		{"the same in one piece", answer{spoken: chat.OpenAI, options: several, body: []byte(`{"id":"c","model":"m","choices":[{"index":0,"message":{"content":"Hi"},"finish_reason":"stop"},{"index":1,"message":{"content":"<think>hm</think>Ho"},"finish_reason":"stop"}]}`)}},
+		{"the same in one piece", answer{format: chat.OpenAI, options: several, body: []byte(`{"id":"c","model":"m","choices":[{"index":0,"message":{"content":"Hi"},"finish_reason":"stop"},{"index":1,"message":{"content":"<think>hm</think>Ho"},"finish_reason":"stop"}]}`)}},
 	} {
 		t.Run(row.about, func(t *testing.T) {
 			out, _ := row.answer.shown(chat.OpenAI)
@@ -185,14 +185,14 @@ func TestTheQueueIsBounded(t *testing.T) {
 	o.Choices = 2
 	r := reasoning.NewReader(o)
 	r.Read(&chat.Event{Kind: chat.Text, Choice: 1, Index: 1, Text: []byte("<thi")})
-	text, told := bytes.Repeat([]byte("x"), 1<<10), 0
+	text, emitted := bytes.Repeat([]byte("x"), 1<<10), 0
 	for range 1 << 10 {
 		for _, ev := range r.Read(&chat.Event{Kind: chat.Text, Text: text}) {
-			told += len(ev.Text)
+			emitted += len(ev.Text)
 		}
 	}
-	if want := len("<thi") + len(text)<<10; told != want {
-		t.Errorf("%d bytes were told of %d", told, want)
+	if want := len("<thi") + len(text)<<10; emitted != want {
+		t.Errorf("%d bytes were emitted, want %d", emitted, want)
 	}
 }
 

@@ -14,7 +14,7 @@ type sketch struct {
 	think    []byte
 	content  []byte
 	thoughts []string // as emitted
-	words    []string
+	texts    []string
 }
 
 const (
@@ -68,7 +68,7 @@ func (s *sketch) flushThoughts() {
 
 func (s *sketch) flushWords() {
 	if len(s.content) > 0 {
-		s.words, s.content = append(s.words, string(s.content)), nil
+		s.texts, s.content = append(s.texts, string(s.content)), nil
 	}
 }
 
@@ -81,12 +81,12 @@ func sketched(end bool, pieces ...string) string {
 	if end {
 		s.finish()
 	}
-	return "thoughts " + strings.Join(s.thoughts, "|") + " words " + strings.Join(s.words, "|")
+	return "thoughts " + strings.Join(s.thoughts, "|") + " words " + strings.Join(s.texts, "|")
 }
 
 // textOf returns an answer's text and reasoning in the format of sketched.
 func textOf(a answer) string {
-	var thoughts, words []string
+	var thoughts, texts []string
 	for l := range strings.Lines(a.read()) {
 		kind, rest, _ := strings.Cut(strings.TrimSpace(l), " ")
 		_, text, _ := strings.Cut(rest, " ")
@@ -94,15 +94,15 @@ func textOf(a answer) string {
 		case "thought":
 			thoughts = append(thoughts, strings.Trim(text, `"`))
 		case "text":
-			words = append(words, strings.Trim(text, `"`))
+			texts = append(texts, strings.Trim(text, `"`))
 		}
 	}
-	return "thoughts " + strings.Join(thoughts, "|") + " words " + strings.Join(words, "|")
+	return "thoughts " + strings.Join(thoughts, "|") + " words " + strings.Join(texts, "|")
 }
 
 // TestD40FaultsOfTheNaiveParser shows each fault of the sketch and that the gateway does not have it.
 func TestD40FaultsOfTheNaiveParser(t *testing.T) {
-	unended := answer{spoken: chat.OpenAI, stream: true, options: usual(), body: sse(content("<think>"), content("hm, "), content("so"))}
+	unended := answer{format: chat.OpenAI, stream: true, options: usual(), body: sse(content("<think>"), content("hm, "), content("so"))}
 	escaped := string(sse(delta(`"content":"\u003cthink\u003ehm\u003c/think\u003eHi"`)))
 	twoDeltas := string(sse(content("<th"), content("ink>hm</th"), content("ink>Hi")))
 	for _, row := range []struct {

@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "update the golden files")
 
 var no = false
 
@@ -82,7 +82,7 @@ func TestRenderInEachFormat(t *testing.T) {
 				t.Errorf("tools are still offered natively: %+v", text)
 			}
 			got := show(text, degraded)
-			if again, _ := toolcall.Render(c, f); show(again, degraded) != got {
+			if second, _ := toolcall.Render(c, f); show(second, degraded) != got {
 				t.Error("the same conversation gave other bytes")
 			}
 			golden := filepath.Join("testdata", string(f)+".txt")
@@ -105,12 +105,12 @@ func TestRenderInEachFormat(t *testing.T) {
 func TestRenderedCallsAreParsedBack(t *testing.T) {
 	for _, f := range []toolcall.Format{toolcall.Hermes, toolcall.Qwen, toolcall.JSON} {
 		text, _ := toolcall.Render(talk(), f)
-		var said strings.Builder
+		var calls strings.Builder
 		for _, p := range text.Messages[1].Parts[1:] { // without the text before, which must not precede plain JSON
-			said.WriteString(p.Text)
+			calls.WriteString(p.Text)
 		}
-		if got, _ := feed(t, f, said.String(), 3); got != `⟦weather {"city": "Oslo"}⟧⟦now {}⟧` {
-			t.Errorf("%s: %q reads as %q", f, said.String(), got)
+		if got, _ := feed(t, f, calls.String(), 3); got != `⟦weather {"city": "Oslo"}⟧⟦now {}⟧` {
+			t.Errorf("%s: %q reads as %q", f, calls.String(), got)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func TestToolChoiceInThePrompt(t *testing.T) {
 	for _, row := range []struct {
 		about    string
 		c        chat.Conversation
-		says     string
+		contains string
 		offered  int
 		degraded []string
 	}{
@@ -141,7 +141,7 @@ func TestToolChoiceInThePrompt(t *testing.T) {
 			for _, p := range text.System {
 				system += p.Text
 			}
-			if !strings.Contains(system, row.says) || (system == "") != (row.offered == 0) || !slices.Equal(degraded, row.degraded) {
+			if !strings.Contains(system, row.contains) || (system == "") != (row.offered == 0) || !slices.Equal(degraded, row.degraded) {
 				t.Errorf("the model is told %q, degraded %q", system, degraded)
 			}
 			if n := len(toolcall.Offered(&row.c)); n != row.offered {

@@ -17,7 +17,7 @@ var offered = []chat.Tool{
 }
 
 // feed feeds a text to a reader in pieces of n bytes, as one block, and formats the result: text as it is, calls in ⟦⟧.
-func feed(t testing.TB, f toolcall.Format, text string, n int) (said string, reason chat.StopReason) {
+func feed(t testing.TB, f toolcall.Format, text string, n int) (out string, reason chat.StopReason) {
 	t.Helper()
 	r := toolcall.NewReader(f, offered, "call_x_")
 	var w watcher
@@ -32,12 +32,12 @@ func feed(t testing.TB, f toolcall.Format, text string, n int) (said string, rea
 	if w.open != 0 {
 		t.Errorf("%d blocks stay open", w.open)
 	}
-	return w.said.String(), w.reason
+	return w.out.String(), w.reason
 }
 
 // watcher checks the order of events: each block starts, continues and ends once.
 type watcher struct {
-	said   strings.Builder
+	out    strings.Builder
 	open   int
 	state  map[int]chat.EventKind // state of each block: its kind, BlockStop once it ended
 	ids    map[string]bool
@@ -63,7 +63,7 @@ func (w *watcher) take(t testing.TB, evs []chat.Event) {
 				w.open++
 			}
 			w.state[ev.Index] = chat.Text
-			w.said.Write(ev.Text)
+			w.out.Write(ev.Text)
 		case chat.ToolStart:
 			if known || ev.Tool.ID == "" || w.ids[ev.Tool.ID] {
 				t.Errorf("call %q begins in block %d again", ev.Tool.ID, ev.Index)
@@ -81,7 +81,7 @@ func (w *watcher) take(t testing.TB, evs []chat.Event) {
 				t.Errorf("block %d ends, which was %v", ev.Index, was)
 			}
 			if was == chat.ToolStart {
-				fmt.Fprintf(&w.said, "⟦%s %s⟧", w.tool, w.args)
+				fmt.Fprintf(&w.out, "⟦%s %s⟧", w.tool, w.args)
 			}
 			w.open--
 			w.state[ev.Index] = chat.BlockStop

@@ -42,8 +42,8 @@ func split(t testing.TB, f Format, text, cuts []byte, held int) string {
 		s.feed(rest[:n])
 		drain(false)
 		rest = rest[n:]
-		if most := limits.maxHeld(); len(s.held) > most+n {
-			t.Fatalf("%d bytes are held back, at most %d may be", len(s.held), most)
+		if limit := limits.maxHeld(); len(s.held) > limit+n {
+			t.Fatalf("%d bytes are held back, at most %d may be", len(s.held), limit)
 		}
 	}
 	s.feed(nil)

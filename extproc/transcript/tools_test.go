@@ -79,15 +79,15 @@ func TestToolsAreReplacedAndTheirCallsWrapped(t *testing.T) {
 			t.Fatalf("%s: no list of tools", name)
 		}
 		tr.WrapCalls("run", func(tool string) bool { return tool == "f" })
-		again, err := tr.Request()
+		out, err := tr.Request()
 		if err != nil {
 			t.Fatal(err)
 		}
-		names := slices.DeleteFunc(offered(t, again), func(s string) bool { return s == "" })
+		names := slices.DeleteFunc(offered(t, out), func(s string) bool { return s == "" })
 		if !slices.Equal(names, []string{"run", "g"}) {
-			t.Errorf("%s: the tools are %v in %s", name, names, again.Doc.Bytes)
+			t.Errorf("%s: the tools are %v in %s", name, names, out.Doc.Bytes)
 		}
-		c, _ := again.Conversation()
+		c, _ := out.Conversation()
 		var calls, results []chat.Part
 		for i := range c.Messages {
 			for _, p := range c.Messages[i].Parts {
@@ -100,13 +100,13 @@ func TestToolsAreReplacedAndTheirCallsWrapped(t *testing.T) {
 			}
 		}
 		if len(calls) != 1 || calls[0].Tool.Name != "run" || strings.ReplaceAll(calls[0].Tool.Args, " ", "") != `{"name":"f","arguments":{"q":1}}` || len(results) != 1 || results[0].Tool.ID != calls[0].Tool.ID {
-			t.Errorf("%s: %+v and %+v in %s", name, calls, results, again.Doc.Bytes)
+			t.Errorf("%s: %+v and %+v in %s", name, calls, results, out.Doc.Bytes)
 		}
 		if err := wire.CheckCalls(c); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if name == "gemini" && (!strings.Contains(string(again.Doc.Bytes), "googleSearch") || !strings.Contains(string(again.Doc.Bytes), `"functionResponse":{"name":"run"`)) {
-			t.Errorf("gemini: %s", again.Doc.Bytes)
+		if name == "gemini" && (!strings.Contains(string(out.Doc.Bytes), "googleSearch") || !strings.Contains(string(out.Doc.Bytes), `"functionResponse":{"name":"run"`)) {
+			t.Errorf("gemini: %s", out.Doc.Bytes)
 		}
 	}
 }
@@ -118,15 +118,15 @@ func TestAToolIsAddedBehindTheOthers(t *testing.T) {
 			tr, r := parsed(t, row.dialect, body)
 			was := offered(t, r)
 			tr.AddTool(&wrapper)
-			again, err := tr.Request()
+			out, err := tr.Request()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := offered(t, again); !slices.Equal(got, append(slices.Clone(was), "run")) {
-				t.Errorf("%s: %v became %v in %s", name, was, got, again.Doc.Bytes)
+			if got := offered(t, out); !slices.Equal(got, append(slices.Clone(was), "run")) {
+				t.Errorf("%s: %v became %v in %s", name, was, got, out.Doc.Bytes)
 			}
-			if body == row.body && !strings.Contains(string(again.Doc.Bytes), body[strings.Index(body, `"tools":`):len(body)-len(`]}]}`)]) {
-				t.Errorf("%s: the others changed: %s", name, again.Doc.Bytes)
+			if body == row.body && !strings.Contains(string(out.Doc.Bytes), body[strings.Index(body, `"tools":`):len(body)-len(`]}]}`)]) {
+				t.Errorf("%s: the others changed: %s", name, out.Doc.Bytes)
 			}
 		}
 	}

@@ -141,7 +141,7 @@ func TestNothingChangesUnlessItIsChanged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := tr.Request(); again != r || err != nil || !tr.Is(r) {
+		if out, err := tr.Request(); out != r || err != nil || !tr.Is(r) {
 			t.Errorf("%s: it is another request, %v", name, err)
 		}
 	}
@@ -155,20 +155,20 @@ func TestEditedTextsReachTheConversation(t *testing.T) {
 			for i := range tr.Texts {
 				tr.Edit(i, func(s string) (string, bool) { return "<\"" + s + "\n>", isMarked(s) })
 			}
-			again, err := tr.Request()
+			out, err := tr.Request()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !json.Valid(again.Doc.Bytes) || strings.Contains(string(again.Doc.Bytes), `"bardo"`) {
-				t.Fatalf("the document is %s", again.Doc.Bytes)
+			if !json.Valid(out.Doc.Bytes) || strings.Contains(string(out.Doc.Bytes), `"bardo"`) {
+				t.Fatalf("the document is %s", out.Doc.Bytes)
 			}
-			if again.InputTokens <= 0 || again.MaxInput <= 0 {
-				t.Errorf("it has %d tokens, at most %d", again.InputTokens, again.MaxInput)
+			if out.InputTokens <= 0 || out.MaxInput <= 0 {
+				t.Errorf("it has %d tokens, at most %d", out.InputTokens, out.MaxInput)
 			}
 			if s.op == chat.Embed {
 				return
 			}
-			c, err := again.Conversation()
+			c, err := out.Conversation()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -198,11 +198,11 @@ func TestLongNumbersOfArgumentsAreTexts(t *testing.T) {
 		for i := range tr.Texts {
 			tr.Edit(i, func(s string) (string, bool) { return "<card>", s == "4111111111111111" })
 		}
-		again, err := tr.Request()
+		out, err := tr.Request()
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := again.Conversation()
+		c, err := out.Conversation()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -277,12 +277,12 @@ func TestTurnsAndToolsCanBeRemoved(t *testing.T) {
 		n := len(read(t, s).Turns)
 		for mask := range 1 << min(n, 9) {
 			tr := read(t, s)
-			left := 0
+			remaining := 0
 			for i := range n {
 				if mask>>i&1 == 1 && tr.Removable(i) {
 					tr.Remove(i)
 				} else {
-					left++
+					remaining++
 				}
 			}
 			for i := range tr.Tools {
@@ -290,17 +290,17 @@ func TestTurnsAndToolsCanBeRemoved(t *testing.T) {
 					tr.RemoveTool(i)
 				}
 			}
-			again, err := tr.Request()
-			if err != nil || !json.Valid(again.Doc.Bytes) {
-				t.Fatalf("%s without %b: %v, %s", name, mask, err, again.Doc.Bytes)
+			out, err := tr.Request()
+			if err != nil || !json.Valid(out.Doc.Bytes) {
+				t.Fatalf("%s without %b: %v, %s", name, mask, err, out.Doc.Bytes)
 			}
-			rest, err := transcript.Of(again)
-			if err != nil || len(rest.Turns) != left {
-				t.Fatalf("%s without %b has %d turns, want %d: %s", name, mask, len(rest.Turns), left, again.Doc.Bytes)
+			rest, err := transcript.Of(out)
+			if err != nil || len(rest.Turns) != remaining {
+				t.Fatalf("%s without %b has %d turns, want %d: %s", name, mask, len(rest.Turns), remaining, out.Doc.Bytes)
 			}
 			for i, tool := range rest.Tools {
 				if tool.Name == "" {
-					t.Fatalf("%s: tool %d has no name: %s", name, i, again.Doc.Bytes)
+					t.Fatalf("%s: tool %d has no name: %s", name, i, out.Doc.Bytes)
 				}
 			}
 		}
@@ -354,9 +354,9 @@ func FuzzAnyDocument(f *testing.F) {
 					tr.RemoveTool(i)
 				}
 			}
-			again, err := tr.Request()
-			if err != nil || !json.Valid(again.Doc.Bytes) {
-				t.Fatalf("%s: %v, %s", d.Name(), err, again.Doc.Bytes)
+			out, err := tr.Request()
+			if err != nil || !json.Valid(out.Doc.Bytes) {
+				t.Fatalf("%s: %v, %s", d.Name(), err, out.Doc.Bytes)
 			}
 		}
 	})

@@ -25,7 +25,7 @@ func results(at string, ids ...string) chat.Message {
 	return m
 }
 
-func says(role chat.Role, at string) chat.Message {
+func message(role chat.Role, at string) chat.Message {
 	return chat.Message{Role: role, At: at, Parts: []chat.Part{{Kind: chat.PartText, Text: "hi"}}}
 }
 
@@ -35,21 +35,21 @@ func TestK96EveryCallHasItsResultAndEveryResultItsCall(t *testing.T) {
 		noCall   = ` holds a tool result for "a", which the assistant's turn before it did not call, or which has a result already`
 	)
 	empty := chat.Message{Role: chat.RoleUser, At: "2"}
-	user := says(chat.RoleUser, "0")
+	user := message(chat.RoleUser, "0")
 	tests := []struct {
 		name     string
 		messages []chat.Message
 		refusal  string
 	}{
-		{"no calls", []chat.Message{user, says(chat.RoleAssistant, "1")}, ""},
+		{"no calls", []chat.Message{user, message(chat.RoleAssistant, "1")}, ""},
 		{"one", []chat.Message{user, calls("1", "a"), results("2", "a")}, ""},
 		{"parallel, in any order, over several messages", []chat.Message{user, calls("1", "a", "b"), results("2", "b"), results("3", "a")}, ""},
 		{"words between a call and its result", []chat.Message{user, calls("1", "a"), user, results("2", "a")}, ""},
 		{"a turn in two messages", []chat.Message{user, calls("1", "a"), calls("2", "b"), results("3", "a", "b")}, ""},
-		{"a message that says nothing is no turn", []chat.Message{user, calls("1", "a"), empty, says(chat.RoleAssistant, "3"), results("4", "a")}, ""},
+		{"a message that says nothing is no turn", []chat.Message{user, calls("1", "a"), empty, message(chat.RoleAssistant, "3"), results("4", "a")}, ""},
 		{"ids that begin anew", []chat.Message{user, calls("1", "a"), results("2", "a"), calls("3", "a"), results("4", "a")}, ""},
 		{"a call at the end", []chat.Message{user, calls("1", "a")}, noResult},
-		{"a call that was passed over", []chat.Message{user, calls("1", "a"), user, says(chat.RoleAssistant, "3")}, noResult},
+		{"a call that was passed over", []chat.Message{user, calls("1", "a"), user, message(chat.RoleAssistant, "3")}, noResult},
 		{"one of two", []chat.Message{user, calls("1", "b", "a"), results("2", "b"), user}, noResult},
 		{"a result at the start", []chat.Message{results("0", "a")}, "0" + noCall},
 		{"a result too late", []chat.Message{user, calls("1", "b"), results("2", "b"), calls("3"), results("4", "a")}, "4" + noCall},

@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-func mostOf(t *testing.T, body string) int64 {
+func maxInput(t *testing.T, body string) int64 {
 	t.Helper()
 	doc, err := jsonx.Scan([]byte(body))
 	if err != nil {
@@ -32,7 +32,7 @@ func TestTextOfAnyKindReservesATokenForTwoBytes(t *testing.T) {
 		"media too deep":            `{"messages":` + strings.Repeat(`[`, maxPartDepth+1) + `{"type":"image","source":{"type":"base64","data":"` + long + `"}}` + strings.Repeat(`]`, maxPartDepth+1) + `}`,
 		"data with an escaped name": `{"messages":[{"role":"user","content":[{"type":"te\u0078t","text":"data:image/png;base64,` + long + `"}]}]}`,
 	} {
-		if got := mostOf(t, body); got < int64(len(body))/2 {
+		if got := maxInput(t, body); got < int64(len(body))/2 {
 			t.Errorf("%s: %d tokens for %d bytes", name, got, len(body))
 		}
 	}
@@ -41,8 +41,8 @@ func TestTextOfAnyKindReservesATokenForTwoBytes(t *testing.T) {
 func TestMediaReserveStatedAmounts(t *testing.T) {
 	data := strings.Repeat("QUJD", 25_000) // 100,000 bytes
 	for _, row := range []struct {
-		name, body  string
-		least, most int64
+		name, body   string
+		lower, upper int64
 	}{
 		{"an image", `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + data + `"}}]}]}`, maxImage, maxImage + 100},
 		{"an image, roughly", `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"detail":"low","url":"data:image/png;base64,` + data + `"}}]}]}`, maxImageLow, maxImageLow + 100},
@@ -64,8 +64,8 @@ func TestMediaReserveStatedAmounts(t *testing.T) {
 		{"an image by an escaped name", `{"messages":[{"role":"user","content":[{"type":"image\u005furl","image\u005furl":{"url":"https://a"}}]}]}`, maxImage, maxImage + 100},
 		{"a film's address", `{"contents":[{"parts":[{"fileData":{"mimeType":"video/mp4","fileUri":"https://a"}}]}]}`, maxVideo, maxVideo + 100},
 	} {
-		if got := mostOf(t, row.body); got < row.least || got > row.most {
-			t.Errorf("%s: %d tokens, want %d to %d", row.name, got, row.least, row.most)
+		if got := maxInput(t, row.body); got < row.lower || got > row.upper {
+			t.Errorf("%s: %d tokens, want %d to %d", row.name, got, row.lower, row.upper)
 		}
 	}
 }

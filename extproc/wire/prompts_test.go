@@ -15,7 +15,7 @@ func TestPromptsAreCountedAndBounded(t *testing.T) {
 		input  string
 		count  int
 		tokens int64 // minimum number of tokens that a provider may count
-		most   int64
+		upper  int64
 	}{
 		{`"a"`, 1, 1, 20},
 		{`["a",null,"",{"text":"b"}]`, 4, 2, 40},
@@ -35,8 +35,8 @@ func TestPromptsAreCountedAndBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := MeasurePrompts(doc.Get("input"))
-		if got := p.Bound(MaxInputTokens(&doc)); p.Count != row.count || got < row.tokens || got > row.most {
-			t.Errorf("%.60s: %d prompts of %d tokens at most, want %d of %d to %d", row.input, p.Count, got, row.count, row.tokens, row.most)
+		if got := p.Bound(MaxInputTokens(&doc)); p.Count != row.count || got < row.tokens || got > row.upper {
+			t.Errorf("%.60s: %d prompts of %d tokens at most, want %d of %d to %d", row.input, p.Count, got, row.count, row.tokens, row.upper)
 		}
 	}
 }

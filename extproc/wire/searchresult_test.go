@@ -42,8 +42,8 @@ func FuzzSearchResult(f *testing.F) {
 		if !ok {
 			t.Fatalf("%q is no result", r.String())
 		}
-		if twice, ok := ParseSearchResult(once.String()); !ok || twice != once {
-			t.Errorf("%+v becomes %+v", once, twice)
+		if parsed, ok := ParseSearchResult(once.String()); !ok || parsed != once {
+			t.Errorf("%+v becomes %+v", once, parsed)
 		}
 		if strings.Count(r.String(), "<search_result") != 1 || strings.Count(r.String(), "</search_result") != 1 {
 			t.Errorf("%q has two", r.String())

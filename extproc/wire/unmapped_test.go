@@ -42,6 +42,6 @@ func TestToldNamesAreDocumented(t *testing.T) {
 	}
 	got := wire.RedactNames([]string{"logprobs", "my secret", "privacy", "mine", "search_result"}, nil, c.Strange)
 	if want := []string{"logprobs", wire.UnknownMember, "privacy", "search_result"}; !slices.Equal(got, want) {
-		t.Errorf("told are %q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -49,14 +49,14 @@ func TestACall(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := said(call.Header); call.Path != tt.path || got != tt.sent || string(call.Body) != tt.answer {
+			if got := formatHeaders(call.Header); call.Path != tt.path || got != tt.sent || string(call.Body) != tt.answer {
 				t.Errorf("got %s, %s, %s", call.Path, got, call.Body)
 			}
 		})
 	}
 }
 
-func said(l header.List) string {
+func formatHeaders(l header.List) string {
 	var fields []string
 	for _, f := range l {
 		fields = append(fields, f.Name+" "+f.Value)
@@ -112,7 +112,7 @@ func TestOnlyMessagesRequestsAreCounted(t *testing.T) {
 
 func TestPingListsTheModels(t *testing.T) {
 	call := anthropic.Adapter{}.Ping(endpoint)
-	if call.Path != "/v1/models" || said(call.Header) != "anthropic-version 2023-06-01,x-api-key k" || call.Body != nil {
+	if call.Path != "/v1/models" || formatHeaders(call.Header) != "anthropic-version 2023-06-01,x-api-key k" || call.Body != nil {
 		t.Errorf("got %+v", call)
 	}
 }
@@ -141,11 +141,11 @@ func TestK16OnlySignedThinkingReachesTheAPI(t *testing.T) {
 	if err != nil || string(call.Body) != fmt.Sprintf(body, signed) || !slices.Equal(call.Degraded, []string{"thinking"}) {
 		t.Errorf("%v %v %s", err, call.Degraded, call.Body)
 	}
-	again, ok := anthropic.Adapter{}.Amend(req, policy.Resolution{Model: "m"}, endpoint, &chat.ProviderError{Status: 400, Message: "messages.1.content.0: Invalid `signature` in `thinking` block"})
+	amended, ok := anthropic.Adapter{}.Amend(req, policy.Resolution{Model: "m"}, endpoint, &chat.ProviderError{Status: 400, Message: "messages.1.content.0: Invalid `signature` in `thinking` block"})
 	if !ok {
 		t.Fatal("the refusal stands")
 	}
-	if call, err = (anthropic.Adapter{}).Encode(nil, req, again, endpoint); err != nil || string(call.Body) != fmt.Sprintf(body, "") {
+	if call, err = (anthropic.Adapter{}).Encode(nil, req, amended, endpoint); err != nil || string(call.Body) != fmt.Sprintf(body, "") {
 		t.Errorf("%v %s", err, call.Body)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "update the golden files")
 
 var all = []compatible.Adapter{
 	compatible.Mistral, compatible.XAI, compatible.Groq, compatible.Together, compatible.Fireworks, compatible.Cerebras, compatible.DeepInfra,
@@ -45,7 +45,7 @@ func TestRequests(t *testing.T) {
 // TestRefusedMembersAreLeftOut: members that a provider refuses are removed from requests of the same format and named; all other bytes
 // stay.
 func TestRefusedMembersAreLeftOut(t *testing.T) {
-	const said = `{"model":"m", "messages":[{"role":"user","content":"hi"}],"seed":7,"presence_penalty":0.5,"logit_bias":{"5":1},"user":"u","temperature": 0.30}`
+	const body = `{"model":"m", "messages":[{"role":"user","content":"hi"}],"seed":7,"presence_penalty":0.5,"logit_bias":{"5":1},"user":"u","temperature": 0.30}`
 	for name, want := range map[string][2]string{
 		"groq":     {`{"model":"openai/gpt-oss-120b", "messages":[{"role":"user","content":"hi"}],"seed":7,"presence_penalty":0.5,"user":"u","temperature": 0.30}`, "logit_bias"},
 		"cerebras": {`{"model":"gpt-oss-120b", "messages":[{"role":"user","content":"hi"}],"seed":7,"user":"u","temperature": 0.30}`, "presence_penalty,logit_bias"},
@@ -56,7 +56,7 @@ func TestRefusedMembersAreLeftOut(t *testing.T) {
 			if a.Name() != name {
 				continue
 			}
-			req, err := wire.Dialect{}.Decode(chat.Generate, nil, "", []byte(said))
+			req, err := wire.Dialect{}.Decode(chat.Generate, nil, "", []byte(body))
 			if err != nil {
 				t.Fatal(err)
 			}

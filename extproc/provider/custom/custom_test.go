@@ -67,10 +67,10 @@ func TestK85AServerSeesTheFlagsThatItKnows(t *testing.T) {
 	const body = `{"model":"m","max_tokens":5,"context_management":{"edits":[]},"messages":[{"role":"user","content":"hi"}]}`
 	sent := header.List{{Name: "anthropic-beta", Value: "context-1m-2025-08-07,context-management-2025-06-27"}}
 	for _, r := range []struct {
-		name            string
-		knows, refused  []string
-		flags, degraded string
-		edits           bool
+		name               string
+		supported, refused []string
+		flags, degraded    string
+		edits              bool
 	}{
 		{"all, where nothing is said", nil, nil, "context-1m-2025-08-07,context-management-2025-06-27", "", true},
 		{"those that are listed", []string{"context-1m-2025-08-07", "x"}, nil, "context-1m-2025-08-07", "context_management,beta:context-management-2025-06-27", false},
@@ -82,7 +82,7 @@ func TestK85AServerSeesTheFlagsThatItKnows(t *testing.T) {
 			t.Fatal(err)
 		}
 		to := policy.Resolution{Model: "m", Without: policy.Without{Betas: r.refused}}
-		call, err := custom.Adapter{}.Encode(nil, req, to, provider.Endpoint{Dialect: chat.Anthropic, Betas: r.knows})
+		call, err := custom.Adapter{}.Encode(nil, req, to, provider.Endpoint{Dialect: chat.Anthropic, Betas: r.supported})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,10 +130,10 @@ func TestOnlyServersOfAnthropicsFormatAreAskedAgain(t *testing.T) {
 }
 
 func TestD24AModelThatReasonsElsewhere(t *testing.T) {
-	const said = `{"model":"m","max_tokens":5,"temperature":0.5,"messages":[{"role":"user","content":"hi"}]}`
+	const body = `{"model":"m","max_tokens":5,"temperature":0.5,"messages":[{"role":"user","content":"hi"}]}`
 	const want = `{"model":"m","messages":[{"role":"user","content":"hi"}],"max_completion_tokens":5}`
 	for _, client := range []wire.Dialect{openai.Dialect{}, anthropic.Dialect{}} {
-		req, err := client.Decode(chat.Generate, nil, "", []byte(said))
+		req, err := client.Decode(chat.Generate, nil, "", []byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}

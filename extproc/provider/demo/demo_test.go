@@ -52,14 +52,14 @@ func ask(t *testing.T, base string, d chat.Dialect, body string) (kinds string, 
 	}
 	dec := demo.Adapter{}.NewDecoder(req, policy.Resolution{}, at, res.StatusCode, header.List{{Name: "content-type", Value: res.Header.Get("Content-Type")}})
 	var seen []string
-	var said strings.Builder
+	var answered strings.Builder
 	for _, ev := range dec.Decode(answer, true) {
 		if n := name(ev.Kind); n != "" && (len(seen) == 0 || seen[len(seen)-1] != n) {
 			seen = append(seen, n)
 		}
 		switch ev.Kind {
 		case chat.Text:
-			said.Write(ev.Text)
+			answered.Write(ev.Text)
 		case chat.UsageInfo:
 			usage.Merge(ev.Usage)
 		case chat.Stop:
@@ -73,7 +73,7 @@ func ask(t *testing.T, base string, d chat.Dialect, body string) (kinds string, 
 		case chat.Start, chat.Thought, chat.Signature, chat.Redacted, chat.Refusal, chat.BlockStop, chat.End, chat.Other, chat.Extra:
 		}
 	}
-	return strings.Join(seen, " "), said.String(), usage, tool, reason
+	return strings.Join(seen, " "), answered.String(), usage, tool, reason
 }
 
 // name returns the name of an event kind in the outline of an answer, "" for other kinds.
@@ -108,14 +108,14 @@ func TestAnswersByItsRule(t *testing.T) {
 	)
 	const schema = `{"type":"object","properties":{"a":{"enum":["x","y"]},"n":{"type":"number","minimum":4,"maximum":5}},"required":["a","n"]}`
 	for _, c := range []struct {
-		name   string
-		d      chat.Dialect
-		more   string // members in addition to model and messages
-		user   string
-		kinds  string
-		says   string
-		tool   chat.ToolCall
-		reason chat.StopReason
+		name     string
+		d        chat.Dialect
+		more     string // members in addition to model and messages
+		user     string
+		kinds    string
+		contains string
+		tool     chat.ToolCall
+		reason   chat.StopReason
 	}{
 		{"a sentence", chat.OpenAI, "", "hi there", "start text stop end", `model "any", 1 message and 0 tools. The last user text: hi there`, chat.ToolCall{}, chat.StopEnd},
 		{"a sentence", chat.Anthropic, `"max_tokens":500,`, "hi there", "start text stop end", `model "any", 1 message and 0 tools. The last user text: hi there`, chat.ToolCall{}, chat.StopEnd},
@@ -134,9 +134,9 @@ func TestAnswersByItsRule(t *testing.T) {
 			t.Run(string(c.d)+" "+c.name+" "+stream, func(t *testing.T) {
 				t.Parallel()
 				body := `{"model":"any",` + stream + c.more + `"messages":[{"role":"user","content":"` + c.user + `"}]}`
-				kinds, says, usage, tool, reason := ask(t, s.URL, c.d, body)
-				if kinds != c.kinds || !strings.Contains(says, c.says) || tool != c.tool || reason != c.reason {
-					t.Errorf("got %s, %q, %+v, %s\nwant %s, %q, %+v, %s", kinds, says, tool, reason, c.kinds, c.says, c.tool, c.reason)
+				kinds, contains, usage, tool, reason := ask(t, s.URL, c.d, body)
+				if kinds != c.kinds || !strings.Contains(contains, c.contains) || tool != c.tool || reason != c.reason {
+					t.Errorf("got %s, %q, %+v, %s\nwant %s, %q, %+v, %s", kinds, contains, tool, reason, c.kinds, c.contains, c.tool, c.reason)
 				}
 				if want := int64(len(body)+3) / 4; usage.TotalInput() != want || usage.Output == 0 {
 					t.Errorf("usage %+v, want %d input tokens", usage, want)
@@ -177,7 +177,7 @@ func TestRefusesInTheCallersFormat(t *testing.T) {
 	for _, c := range []struct {
 		method, path, body string
 		status             int
-		says               string
+		contains           string
 	}{
 		{http.MethodPost, "/v1/chat/completions", `{"model":`, 400, `"error"`},
 		{http.MethodPost, "/v1/messages", `{"model":`, 400, `"type":"error"`},
@@ -191,8 +191,8 @@ func TestRefusesInTheCallersFormat(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), c.method, c.path, strings.NewReader(c.body))
 		r.Header.Set("Content-Type", "application/json")
 		demo.Server{MaxBytes: 1000}.ServeHTTP(w, r)
-		if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) {
-			t.Errorf("%s %s: %d %s, want %d with %s", c.method, c.path, w.Code, w.Body, c.status, c.says)
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.contains) {
+			t.Errorf("%s %s: %d %s, want %d with %s", c.method, c.path, w.Code, w.Body, c.status, c.contains)
 		}
 	}
 }

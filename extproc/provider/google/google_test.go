@@ -51,23 +51,23 @@ func TestACall(t *testing.T) {
 // TestK16RefusedSignaturesAreLeftOut: signatures in the history that the API refuses are replaced by the documented placeholder, and all
 // other bytes stay.
 func TestK16RefusedSignaturesAreLeftOut(t *testing.T) {
-	const asked = `{ "contents":[{"role":"user","parts":[{"text":"hi"}]},{"role":"model","parts":[{"text":"Hm.","thought":true,"thoughtSignature":"YQ=="},` +
+	const body = `{ "contents":[{"role":"user","parts":[{"text":"hi"}]},{"role":"model","parts":[{"text":"Hm.","thought":true,"thoughtSignature":"YQ=="},` +
 		`{"functionCall":{"name":"f","args":{}},"thoughtSignature":"Yg=="},{"functionCall":{"name":"f"}}]},{"role":"model","parts":[{"functionCall":{"name":"g"}}]}],"x":1 }`
 	const want = `{ "contents":[{"role":"user","parts":[{"text":"hi"}]},{"role":"model","parts":[` +
 		`{"functionCall":{"name":"f","args":{}},"thoughtSignature":"skip_thought_signature_validator"},{"functionCall":{"name":"f"}}]},{"role":"model","parts":[{"thoughtSignature":"skip_thought_signature_validator","functionCall":{"name":"g"}}]}],"x":1 }`
-	req, err := wire.Dialect{}.ForPath("/v1beta/models/m:generateContent", "").Decode(chat.Generate, nil, "", []byte(asked))
+	req, err := wire.Dialect{}.ForPath("/v1beta/models/m:generateContent", "").Decode(chat.Generate, nil, "", []byte(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	refusal := &chat.ProviderError{Status: 400, Message: "Corrupted thought signature."}
-	again, ok := google.Adapter{}.Amend(req, policy.Resolution{Model: "m"}, endpoint, refusal)
+	amended, ok := google.Adapter{}.Amend(req, policy.Resolution{Model: "m"}, endpoint, refusal)
 	if !ok {
 		t.Fatal("it is not asked again")
 	}
-	if _, twice := (google.Adapter{}).Amend(req, again, endpoint, refusal); twice {
+	if _, repeated := (google.Adapter{}).Amend(req, amended, endpoint, refusal); repeated {
 		t.Error("it is asked a third time")
 	}
-	call, err := google.Adapter{}.Encode(nil, req, again, endpoint)
+	call, err := google.Adapter{}.Encode(nil, req, amended, endpoint)
 	if err != nil || string(call.Body) != want || len(call.Degraded) != 1 {
 		t.Errorf("%v, degraded %v\n%s\nwant\n%s", err, call.Degraded, call.Body, want)
 	}

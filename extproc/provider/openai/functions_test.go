@@ -15,10 +15,10 @@ import (
 // is set. An effort that the client did not set in this format is dropped and named; one that it set itself gets the provider's refusal.
 func TestFunctionsInThePlaceOfThinking(t *testing.T) {
 	const (
-		said     = "Function tools with reasoning_effort are not supported for gpt-5.6-sol in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'."
+		message  = "Function tools with reasoning_effort are not supported for gpt-5.6-sol in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'."
 		function = `{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}`
 	)
-	refusal := &chat.ProviderError{Status: 400, Param: "reasoning_effort", Message: said}
+	refusal := &chat.ProviderError{Status: 400, Param: "reasoning_effort", Message: message}
 	high := &chat.Profile{Default: chat.Params{Effort: "high"}}
 	for _, row := range []struct {
 		about, body string

@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "update the golden files")
 
 func TestRequests(t *testing.T) {
 	providertest.Golden(t, *update, openai.Adapter{},

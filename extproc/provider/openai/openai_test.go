@@ -82,9 +82,9 @@ func TestEffortGoesOnlyToModelsThatReason(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said := strings.Contains(string(call.Body), `"reasoning_effort":"low"`)
+		sent := strings.Contains(string(call.Body), `"reasoning_effort":"low"`)
 		degraded := strings.Join(call.Degraded, ",") == "effort"
-		if said != want || degraded == want || !strings.Contains(string(call.Body), `"max_completion_tokens":5`) {
+		if sent != want || degraded == want || !strings.Contains(string(call.Body), `"max_completion_tokens":5`) {
 			t.Errorf("%s: %s %v", model, call.Body, call.Degraded)
 		}
 	}
@@ -111,8 +111,8 @@ func TestK19EffortsAreThoseOfTheModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		says := strings.Contains(string(call.Body), `"reasoning_effort"`)
-		if !strings.Contains(string(call.Body), r.want) || says != (r.want != "") || strings.Join(call.Degraded, ",") != r.degraded {
+		sent := strings.Contains(string(call.Body), `"reasoning_effort"`)
+		if !strings.Contains(string(call.Body), r.want) || sent != (r.want != "") || strings.Join(call.Degraded, ",") != r.degraded {
 			t.Errorf("%s, %s: %s %v", r.model, r.effort, call.Body, call.Degraded)
 		}
 	}
@@ -135,15 +135,15 @@ func TestModelsThatReasonTakeNoSampling(t *testing.T) {
 }
 
 func TestD24SamplingOfTheSameDialectGoesWhereTheModelRefusesIt(t *testing.T) {
-	const said = `{"model":"m","temperature":0.3,"top_p":1.0,"presence_penalty":0, "frequency_penalty":0.5,"stop":"END","messages":[{}]}`
+	const body = `{"model":"m","temperature":0.3,"top_p":1.0,"presence_penalty":0, "frequency_penalty":0.5,"stop":"END","messages":[{}]}`
 	for _, r := range []struct {
 		to             policy.Resolution
 		want, degraded string
 	}{
-		{policy.Resolution{Upstream: "m"}, said, ""},
+		{policy.Resolution{Upstream: "m"}, body, ""},
 		{policy.Resolution{Upstream: "m", FixedSampling: true}, `{"model":"m","top_p":1.0,"presence_penalty":0,"stop":"END","messages":[{}]}`, "temperature,frequency_penalty"},
 	} {
-		req, err := wire.Dialect{}.Decode(chat.Generate, nil, "", []byte(said))
+		req, err := wire.Dialect{}.Decode(chat.Generate, nil, "", []byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}

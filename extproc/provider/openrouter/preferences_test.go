@@ -83,11 +83,11 @@ func TestCostOfAnAnswer(t *testing.T) {
 		cost string
 		want policy.Pico
 	}{{"0.00042", 420_000_000}, {"1.5e-05", 15_000_000}, {"null", 0}, {`"much"`, 0}, {"-1", 0}} {
-		said := strings.Replace(usage, "%s", r.cost, 1)
+		usageJSON := strings.Replace(usage, "%s", r.cost, 1)
 		for stream, body := range map[bool]string{
-			false: `{"id":"g","object":"chat.completion","model":"a/m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],` + said + `}`,
+			false: `{"id":"g","object":"chat.completion","model":"a/m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],` + usageJSON + `}`,
 			true: ": OPENROUTER PROCESSING\n\ndata: {\"id\":\"g\",\"object\":\"chat.completion.chunk\",\"model\":\"a/m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}\n\n" +
-				"data: {\"id\":\"g\",\"object\":\"chat.completion.chunk\",\"model\":\"a/m\",\"choices\":[]," + said + "}\n\ndata: [DONE]\n\n",
+				"data: {\"id\":\"g\",\"object\":\"chat.completion.chunk\",\"model\":\"a/m\",\"choices\":[]," + usageJSON + "}\n\ndata: [DONE]\n\n",
 		} {
 			kind := "application/json"
 			if stream {

@@ -51,7 +51,7 @@ func (p *pairing) testContent(t *testing.T) {
 			_, err = p.adapter.Encode(nil, req, to, p.at)
 			var u *wire.Unsupported
 			if fmt.Sprint(err) != fmt.Sprint(predicted) || err != nil && !errors.As(err, &u) {
-				t.Errorf("%v: %s\nis written with %v, and foretold was %v", features, body, err, predicted)
+				t.Errorf("%v: %s\nis written with %v, predicted %v", features, body, err, predicted)
 			}
 		}
 	}

@@ -81,7 +81,7 @@ func (m *Model) write(t *testing.T, a provider.Adapter) []byte {
 			}
 			texts[j] = s.write(t, a, to, at, d.Name()).diff(plain[j])
 			if texts[j] == asPlain && s.wantsThinking() {
-				t.Errorf("K-19: %s, and nobody is told", s.name)
+				t.Errorf("K-19: %s, and it is not named as degraded", s.name)
 			}
 		}
 		for j, text := range texts {

@@ -18,7 +18,7 @@ func reader(stream bool, status int, media string) answer.Reader {
 
 func TestContentTypeOrRequestDecideWhetherTheBodyIsAStream(t *testing.T) {
 	for _, tt := range []struct {
-		asked          bool
+		streamed       bool
 		status         int
 		media          string
 		stream, passes bool
@@ -32,7 +32,7 @@ func TestContentTypeOrRequestDecideWhetherTheBodyIsAStream(t *testing.T) {
 		{false, 200, "text/event-stream", true, false},
 		{true, 500, "text/event-stream", false, false},
 	} {
-		if r := reader(tt.asked, tt.status, tt.media); r.Stream != tt.stream || r.Passes != tt.passes {
+		if r := reader(tt.streamed, tt.status, tt.media); r.Stream != tt.stream || r.Passes != tt.passes {
 			t.Errorf("%+v: stream %v, passes %v", tt, r.Stream, r.Passes)
 		}
 	}

@@ -14,10 +14,10 @@ func TestK16AndK85AmendAfterARefusal(t *testing.T) {
 	thinking := policy.Without{Thinking: true}
 	flags := []string{"old-2024-01-01", "new-2026-01-01"}
 	for _, r := range []struct {
-		name, words string
-		status      int
-		before      policy.Without
-		want        policy.Without
+		name, message string
+		status        int
+		before        policy.Without
+		want          policy.Without
 	}{
 		{"another's signature", "messages.1.content.0: Invalid `signature` in `thinking` block", 400, none, thinking},
 		{"the same, wrapped by a proxy", `{"type":"error","error":{"message":"messages.3.content.13: Invalid signature in thinking block"}}`, 400, none, thinking},
@@ -36,7 +36,7 @@ func TestK16AndK85AmendAfterARefusal(t *testing.T) {
 		{"a flag that is wanted", "speed: this needs the new-2026-01-01 feature", 400, none, none},
 	} {
 		req := &chat.Request{Dialect: chat.Anthropic, Betas: flags}
-		got, ok := anthropic.Amend(req, policy.Resolution{Without: r.before}, &chat.ProviderError{Status: r.status, Message: r.words})
+		got, ok := anthropic.Amend(req, policy.Resolution{Without: r.before}, &chat.ProviderError{Status: r.status, Message: r.message})
 		if w := got.Without; w.Thinking != r.want.Thinking || !slices.Equal(w.Betas, r.want.Betas) {
 			t.Errorf("%s: got %+v, want %+v", r.name, w, r.want)
 		}
@@ -57,14 +57,14 @@ func TestK85ClientsOfOtherDialectsHaveNoFlags(t *testing.T) {
 func FuzzAmend(f *testing.F) {
 	f.Add("messages.1.content.0: Invalid `signature` in `thinking` block", "a-2025-01-01")
 	f.Add("Unexpected value(s) `b` for the `anthropic-beta` header; thinking signature", "b")
-	f.Fuzz(func(t *testing.T, words, flag string) {
+	f.Fuzz(func(t *testing.T, message, flag string) {
 		req := &chat.Request{Dialect: chat.Anthropic, Betas: []string{flag, "other"}}
 		to, ok := policy.Resolution{}, true
 		for n := 0; ok; n++ {
 			if n > 3 {
-				t.Fatalf("%q is amended for ever: %+v", words, to.Without)
+				t.Fatalf("%q is amended for ever: %+v", message, to.Without)
 			}
-			to, ok = anthropic.Amend(req, to, &chat.ProviderError{Status: 400, Message: words})
+			to, ok = anthropic.Amend(req, to, &chat.ProviderError{Status: 400, Message: message})
 		}
 	})
 }

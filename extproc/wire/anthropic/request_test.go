@@ -97,7 +97,7 @@ func TestDecodeReadsWhatTheGatewayActsOn(t *testing.T) {
 }
 
 func TestMistakesAreNamedByTheirField(t *testing.T) {
-	tests := []struct{ body, param, says string }{
+	tests := []struct{ body, param, contains string }{
 		{`{"model":"m",`, "", "line 1, column 14"},
 		{`[]`, "", "expected a JSON object"},
 		{`{"max_tokens":1,"messages":[{}]}`, "model", "is required"},
@@ -116,7 +116,7 @@ func TestMistakesAreNamedByTheirField(t *testing.T) {
 	}
 	for _, tt := range tests {
 		_, err := anthropic.Dialect{}.Decode(chat.Generate, nil, "", []byte(tt.body))
-		checkFault(t, tt.body, err, tt.param, tt.says)
+		checkFault(t, tt.body, err, tt.param, tt.contains)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestMistakesInsideTheConversationAreNamedByTheirPath(t *testing.T) {
 	content := func(c string) string {
 		return `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":` + c + `}]}`
 	}
-	tests := []struct{ body, param, says string }{
+	tests := []struct{ body, param, contains string }{
 		{`{"model":"m","max_tokens":1,"messages":["hi"]}`, "messages.0", "must be an object, not a string"},
 		{`{"model":"m","max_tokens":1,"messages":[{"role":"robot","content":"x"}]}`, "messages.0.role", "user or assistant"},
 		{content(`7`), "messages.0.content", "must be a string or an array"},
@@ -155,7 +155,7 @@ func TestMistakesInsideTheConversationAreNamedByTheirPath(t *testing.T) {
 	}
 	for _, tt := range tests {
 		_, err := decode(t, tt.body).Conversation()
-		checkFault(t, tt.body, err, tt.param, tt.says)
+		checkFault(t, tt.body, err, tt.param, tt.contains)
 	}
 }
 
@@ -306,8 +306,8 @@ func TestTheSameDialectPassesByteByByteK25(t *testing.T) {
 	if want := "kept " + strings.Replace(body, `"m\u0031"`, `"other"`, 1); err != nil || string(got) != want {
 		t.Fatalf("got %s, %v\nwant %s", got, err, want)
 	}
-	if again, _, _ := anthropic.EncodeRequest(nil, r, anthropic.RequestOptions{Model: "m1"}); string(again) != body {
-		t.Fatalf("an attempt left its model to the next: %s", again)
+	if second, _, _ := anthropic.EncodeRequest(nil, r, anthropic.RequestOptions{Model: "m1"}); string(second) != body {
+		t.Fatalf("an attempt left its model to the next: %s", second)
 	}
 }
 

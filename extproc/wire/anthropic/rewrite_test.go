@@ -35,14 +35,14 @@ func TestRewriteKeepsAllButMessagesAndTools(t *testing.T) {
 			text := func(s string) []chat.Part { return []chat.Part{{Kind: chat.PartText, Text: s}} }
 			rewritten := *c
 			rewritten.Tools, rewritten.System, rewritten.Messages = nil, text("s"), []chat.Message{{Role: chat.RoleUser, Parts: text("<b>")}}
-			again, names, err := anthropic.Dialect{}.Rewrite(req, &rewritten)
+			out, names, err := anthropic.Dialect{}.Rewrite(req, &rewritten)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := string(again.Doc.Bytes); got != row.want {
+			if got := string(out.Doc.Bytes); got != row.want {
 				t.Errorf("got\n%s\nwant\n%s", got, row.want)
 			}
-			if !slices.Equal(names, []string{"x_in"}) || again.Conv != &rewritten || req.Conv != c || string(req.Doc.Bytes) != row.body {
+			if !slices.Equal(names, []string{"x_in"}) || out.Conv != &rewritten || req.Conv != c || string(req.Doc.Bytes) != row.body {
 				t.Errorf("degraded %q, and the client's request is %s", names, req.Doc.Bytes)
 			}
 		})

@@ -44,9 +44,9 @@ func TestK16StrippedThinkingLeavesAllOtherBytes(t *testing.T) {
 			if err != nil || string(got) != tt.want || !slices.Equal(degraded, tt.degraded) {
 				t.Errorf("got  %s, %v, %v\nwant %s", got, degraded, err, tt.want)
 			}
-			again, _, _ := anthropic.EncodeRequest(nil, r, anthropic.RequestOptions{Model: "m"})
-			if string(again) != tt.in {
-				t.Errorf("an attempt elsewhere left its marks: %s", again)
+			second, _, _ := anthropic.EncodeRequest(nil, r, anthropic.RequestOptions{Model: "m"})
+			if string(second) != tt.in {
+				t.Errorf("an attempt elsewhere left its marks: %s", second)
 			}
 		})
 	}
@@ -125,11 +125,11 @@ func checkNoThinking(t *testing.T, body string, doc *jsonx.Doc) {
 // TestThinkingSignedByAnotherVendorIsStripped: a history with turns of a model of Google's is sent to Anthropic's API without Google's
 // signatures.
 func TestThinkingSignedByAnotherVendorIsStripped(t *testing.T) {
-	const asked = `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"Hm.","signature":"c2ln"},` +
+	const body = `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"Hm.","signature":"c2ln"},` +
 		`{"type":"thinking","thinking":"So.","signature":"google-gemini-v1#YQ=="},{"type":"text","text":"Hi."},{"type":"redacted_thinking","data":"google-gemini-v1#Yg=="}]},{"role":"user","content":"and?"}]}`
 	const want = `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"Hm.","signature":"c2ln"},` +
 		`{"type":"text","text":"Hi."}]},{"role":"user","content":"and?"}]}`
-	r, err := anthropic.Dialect{}.Decode(chat.Generate, nil, "", []byte(asked))
+	r, err := anthropic.Dialect{}.Decode(chat.Generate, nil, "", []byte(body))
 	if err != nil {
 		t.Fatal(err)
 	}

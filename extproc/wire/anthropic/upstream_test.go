@@ -125,7 +125,7 @@ func TestOrphansOfToolCallsAreRefusedK96(t *testing.T) {
 	tests := []struct {
 		name     string
 		messages []chat.Message
-		says     string
+		contains string
 	}{
 		{"a result without its call", []chat.Message{messageOf(chat.RoleTool, result("x", text("1")))}, `a tool result for "x"`},
 		{
@@ -137,7 +137,7 @@ func TestOrphansOfToolCallsAreRefusedK96(t *testing.T) {
 	}
 	for _, tt := range tests {
 		_, _, err := encode(chat.Request{}, chat.Conversation{Messages: tt.messages}, anthropic.RequestOptions{})
-		checkFault(t, tt.name, err, "messages", tt.says)
+		checkFault(t, tt.name, err, "messages", tt.contains)
 	}
 }
 
@@ -293,8 +293,8 @@ func TestTheSameConversationGivesTheSameBytesK25(t *testing.T) {
 	c := chat.Conversation{Messages: hi, Tools: []chat.Tool{{Name: "a"}, {Name: "b"}}, Params: chat.Params{Effort: "high", Stop: []string{"x"}}}
 	first, _, _ := encode(chat.Request{}, c, anthropic.RequestOptions{})
 	for range 100 {
-		if again, _, _ := encode(chat.Request{}, c, anthropic.RequestOptions{}); again != first {
-			t.Fatalf("got %s\nand %s", first, again)
+		if second, _, _ := encode(chat.Request{}, c, anthropic.RequestOptions{}); second != first {
+			t.Fatalf("got %s\nand %s", first, second)
 		}
 	}
 }

@@ -182,15 +182,15 @@ func decode(from form, r *chat.Request, pieces ...[]byte) []chat.Event {
 	return events
 }
 
-// encode writes events, which were decoded from the dialect spoken, for a client. It stops after an error.
-func encode(to form, spoken chat.Dialect, events []chat.Event) (out []byte, names []string) {
-	return encodeFor(nil, to, spoken, events)
+// encode writes events, which were decoded from the dialect source, for a client. It stops after an error.
+func encode(to form, source chat.Dialect, events []chat.Event) (out []byte, names []string) {
+	return encodeFor(nil, to, source, events)
 }
 
 // encodeFor is encode for a client whose request the encoder gets.
-func encodeFor(r *chat.Request, to form, spoken chat.Dialect, events []chat.Event) (out []byte, names []string) {
+func encodeFor(r *chat.Request, to form, source chat.Dialect, events []chat.Event) (out []byte, names []string) {
 	enc := to.client().NewEncoder(wire.Options{
-		Same: to.dialect == spoken, Stream: to.stream, Model: "m", RequestID: "req_1", ShowUsage: true, Created: 1700000000,
+		Same: to.dialect == source, Stream: to.stream, Model: "m", RequestID: "req_1", ShowUsage: true, Created: 1700000000,
 		Request: r,
 	})
 	for i := range events {

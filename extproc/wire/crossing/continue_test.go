@@ -13,8 +13,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// continuings are requests of each client's format.
-var continuings = []struct {
+// continueRows are requests of each client's format.
+var continueRows = []struct {
 	dialect wire.Dialect
 	bodies  []string
 }{
@@ -24,8 +24,8 @@ var continuings = []struct {
 	{geminiDialect, []string{`{"contents":[{"role":"user","parts":[{"text":"Q"}]}]}`, `{"contents":{"role":"user","parts":[{"text":"Q"}]}}`}},
 }
 
-// answered returns the events of an answer with signed thinking, text and two calls.
-func answered(thinking string) []chat.Event {
+// answerEvents returns the events of an answer with signed thinking, text and two calls.
+func answerEvents(thinking string) []chat.Event {
 	return []chat.Event{
 		{Kind: chat.Start, ID: "x", Model: "m"},
 		{Kind: chat.Thought, Index: 0, Text: []byte("Hm. "), ID: thinking},
@@ -53,7 +53,7 @@ var openAIDetails = chat.Event{
 // TestRequestsGoOnBehindAnAnswer: the continued request contains the answer, its signed thinking included, and the results, in every
 // client's format and for answers of any provider's format.
 func TestRequestsGoOnBehindAnAnswer(t *testing.T) {
-	for _, row := range continuings {
+	for _, row := range continueRows {
 		for _, body := range row.bodies {
 			for _, same := range []bool{false, true} {
 				name := fmt.Sprintf("%s, same=%v", row.dialect.Name(), same)
@@ -63,34 +63,34 @@ func TestRequestsGoOnBehindAnAnswer(t *testing.T) {
 				}
 				enc := row.dialect.NewEncoder(wire.Options{Same: same, RequestID: "req_1", Model: "m", Request: r})
 				var out []byte
-				for _, ev := range answered(chat.ClaudeThinking) {
+				for _, ev := range answerEvents(chat.ClaudeThinking) {
 					if out = enc.Append(out, &ev); ev.Kind == chat.Start && same && row.dialect.Name() == chat.OpenAI {
 						out = enc.Append(out, &openAIDetails)
 					}
 				}
-				again, err := row.dialect.(wire.Continuer).Continue(r, out, []wire.CallResult{ //nolint:forcetypeassert // each is one
+				continued, err := row.dialect.(wire.Continuer).Continue(r, out, []wire.CallResult{ //nolint:forcetypeassert // each is one
 					{ID: "c1", Name: "find", Text: "one \"thing\""}, {ID: "c2", Name: "find", Text: "no", IsError: true},
 				})
 				if err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
-				c := conversation(t, again)
+				c := conversation(t, continued)
 				if err := wire.CheckCalls(c); err != nil {
-					t.Errorf("%s: %v in %s", name, err, again.Doc.Bytes)
+					t.Errorf("%s: %v in %s", name, err, continued.Doc.Bytes)
 				}
-				if got, want := spoken(c), `user:Q assistant:(Hm. c2ln) Wait. c1=find{"q":"a"} c2=find{} tool:c1=one "thing" c2=no`; got != want {
-					t.Errorf("%s: got  %s\nwant %s\nin %s", name, got, want, again.Doc.Bytes)
+				if got, want := describe(c), `user:Q assistant:(Hm. c2ln) Wait. c1=find{"q":"a"} c2=find{} tool:c1=one "thing" c2=no`; got != want {
+					t.Errorf("%s: got  %s\nwant %s\nin %s", name, got, want, continued.Doc.Bytes)
 				}
-				if strings.Contains(string(again.Doc.Bytes), "bardo\"") || again.InputTokens < r.InputTokens {
-					t.Errorf("%s: %s", name, again.Doc.Bytes)
+				if strings.Contains(string(continued.Doc.Bytes), "bardo\"") || continued.InputTokens < r.InputTokens {
+					t.Errorf("%s: %s", name, continued.Doc.Bytes)
 				}
 			}
 		}
 	}
 }
 
-// spoken formats a conversation for comparison; the results of one turn are merged.
-func spoken(c *chat.Conversation) string {
+// describe formats a conversation for comparison; the results of one turn are merged.
+func describe(c *chat.Conversation) string {
 	var out []string
 	last := chat.Role("")
 	for _, m := range c.Messages {
@@ -116,14 +116,14 @@ func spoken(c *chat.Conversation) string {
 }
 
 func TestAnAnswerWithoutATurnIsAnError(t *testing.T) {
-	for _, row := range continuings {
+	for _, row := range continueRows {
 		r, err := row.dialect.Decode(chat.Generate, nil, "", []byte(row.bodies[0]))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, answer := range []string{`{}`, `[]`, `{`, ``} {
-			if again, err := row.dialect.(wire.Continuer).Continue(r, []byte(answer), []wire.CallResult{{ID: "c"}}); err == nil { //nolint:forcetypeassert // each is one
-				t.Errorf("%s: %q became %s", row.dialect.Name(), answer, again.Doc.Bytes)
+			if continued, err := row.dialect.(wire.Continuer).Continue(r, []byte(answer), []wire.CallResult{{ID: "c"}}); err == nil { //nolint:forcetypeassert // each is one
+				t.Errorf("%s: %q became %s", row.dialect.Name(), answer, continued.Doc.Bytes)
 			}
 		}
 	}
@@ -136,11 +136,11 @@ func TestReasoningOfAnUnstoredResponseIsLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer := `{"output":[{"type":"reasoning","id":"rs_1","summary":[]},{"type":"reasoning","id":"rs_2","summary":[],"encrypted_content":"e"},{"type":"function_call","id":"fc_1","call_id":"c","name":"f","arguments":"{}"}]}`
-	again, err := responses.Dialect{}.Continue(r, []byte(answer), []wire.CallResult{{ID: "c", Text: "r"}})
+	continued, err := responses.Dialect{}.Continue(r, []byte(answer), []wire.CallResult{{ID: "c", Text: "r"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := string(again.Doc.Get("input").Raw)
+	got := string(continued.Doc.Get("input").Raw)
 	if strings.Contains(got, "rs_1") || !strings.Contains(got, "rs_2") || strings.Contains(got, "fc_1") || jsonx.Valid([]byte(got)) != nil {
 		t.Errorf("%s", got)
 	}

@@ -39,7 +39,7 @@ func TestK37LineEnds(t *testing.T) {
 		if !s.from.stream {
 			continue
 		}
-		want, _ := encode(s.to, s.from.dialect, decode(s.from, s.asked(s.to), s.body))
+		want, _ := encode(s.to, s.from.dialect, decode(s.from, s.requestFor(s.to), s.body))
 		for name, variant := range variants {
 			body := []byte(variant(string(s.body)))
 			cuts := [][][]byte{{body}}
@@ -47,7 +47,7 @@ func TestK37LineEnds(t *testing.T) {
 				cuts = append(cuts, inBytes(body))
 			}
 			for _, pieces := range cuts {
-				if got, _ := encode(s.to, s.from.dialect, decode(s.from, s.asked(s.to), pieces...)); !bytes.Equal(got, want) {
+				if got, _ := encode(s.to, s.from.dialect, decode(s.from, s.requestFor(s.to), pieces...)); !bytes.Equal(got, want) {
 					t.Errorf("%s with %s, in %d pieces\n%s\nwant\n%s", s.name, name, len(pieces), got, want)
 				}
 			}

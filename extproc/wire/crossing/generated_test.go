@@ -161,13 +161,13 @@ func FuzzAnyAnswer(f *testing.F) {
 }
 
 // checkFrames checks the encoding of events without the provider's own bytes.
-func checkFrames(t *testing.T, to form, spoken chat.Dialect, events []chat.Event) {
+func checkFrames(t *testing.T, to form, source chat.Dialect, events []chat.Event) {
 	t.Helper()
 	events = slices.Clone(events)
 	for i := range events {
 		events[i].Raw, events[i].Tail = nil, false
 	}
-	out, _ := encode(to, spoken, events)
+	out, _ := encode(to, source, events)
 	if !to.stream {
 		if len(out) > 0 && !json.Valid(out) {
 			t.Fatalf("%s is no JSON: %s", to, out)

@@ -16,7 +16,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "update the golden files")
 
 // pair is one archive of testdata.
 type pair struct {
@@ -92,13 +92,13 @@ func runPairs(t *testing.T, dir string, produce func(t *testing.T, p pair) []txt
 }
 
 func present(files []txtar.File) []txtar.File {
-	var left []txtar.File
+	var kept []txtar.File
 	for _, f := range files {
 		if len(bytes.TrimSpace(f.Data)) > 0 {
-			left = append(left, f)
+			kept = append(kept, f)
 		}
 	}
-	return left
+	return kept
 }
 
 // tidy formats the inputs before they are used. Tool arguments keep their white space.

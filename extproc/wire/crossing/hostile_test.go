@@ -114,14 +114,14 @@ func geminiCalls(n int) string {
 // its size. A request of four times the size takes about four times as long, not sixteen times, as with quadratic cost; the minimum of
 // several measurements counts.
 func TestHostileRequestsCostTheirSize(t *testing.T) {
-	const size, most, looks = 256 << 10, 10, 6
+	const size, maxRatio, measurements = 256 << 10, 10, 6
 	small, large := hostileRequests(size/4), hostileRequests(size)
 	for i := range large {
 		t.Run(large[i].name, func(t *testing.T) {
 			var ratio float64
-			for range looks {
+			for range measurements {
 				ratio = float64(large[i].serve(t)) / float64(small[i].serve(t))
-				if ratio < most {
+				if ratio < maxRatio {
 					return
 				}
 			}

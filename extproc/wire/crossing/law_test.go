@@ -41,8 +41,8 @@ func samples(t testing.TB) []sample {
 	return all
 }
 
-// asked returns a client's request for an answer in this form.
-func (s *sample) asked(want form) *chat.Request {
+// requestFor returns a client's request for an answer in this form.
+func (s *sample) requestFor(want form) *chat.Request {
 	return &chat.Request{Dialect: want.dialect, Stream: want.stream, Choices: max(1, s.choices)}
 }
 
@@ -66,9 +66,9 @@ func (s *sample) cuts(yield func(int) bool) {
 func TestK38WhereAnAnswerIsCutChangesNothing(t *testing.T) {
 	for _, s := range samples(t) {
 		for _, to := range s.targets() {
-			want, _ := encode(to, s.from.dialect, decode(s.from, s.asked(to), s.body))
+			want, _ := encode(to, s.from.dialect, decode(s.from, s.requestFor(to), s.body))
 			for cut := range s.cuts {
-				got, _ := encode(to, s.from.dialect, decode(s.from, s.asked(to), s.body[:cut], s.body[cut:]))
+				got, _ := encode(to, s.from.dialect, decode(s.from, s.requestFor(to), s.body[:cut], s.body[cut:]))
 				if !bytes.Equal(got, want) {
 					t.Fatalf("%s for %s, cut at %d\n%s\nwant\n%s", s.name, to, cut, got, want)
 				}
@@ -83,16 +83,16 @@ func TestK38WhereAnAnswerIsCutChangesNothing(t *testing.T) {
 func TestATruncatedAnswerNeverLooksComplete(t *testing.T) {
 	for _, s := range samples(t) {
 		for _, to := range s.targets() {
-			events := decode(s.from, s.asked(to), s.body)
+			events := decode(s.from, s.requestFor(to), s.body)
 			whole, _ := encode(to, s.from.dialect, events)
 			for cut := range s.cuts {
-				left := decode(s.from, s.asked(to), s.body[:cut])
-				if len(left) == 0 {
+				partial := decode(s.from, s.requestFor(to), s.body[:cut])
+				if len(partial) == 0 {
 					t.Fatalf("%s for %s, cut at %d, does not end", s.name, to, cut)
 				}
-				out, _ := encode(to, s.from.dialect, left)
-				if left[len(left)-1].Kind != chat.Error {
-					if got, want := summarize(left), summarize(events); !got.equals(want, to) {
+				out, _ := encode(to, s.from.dialect, partial)
+				if partial[len(partial)-1].Kind != chat.Error {
+					if got, want := summarize(partial), summarize(events); !got.equals(want, to) {
 						t.Fatalf("%s for %s, cut at %d, looks complete\n%v\nwant\n%v", s.name, to, cut, got, want)
 					}
 					continue
@@ -119,7 +119,7 @@ func TestATruncatedAnswerNeverLooksComplete(t *testing.T) {
 // far as the form can express them; in its own dialect, nothing is degraded.
 func TestAStoredAnswerIsWrittenInEveryForm(t *testing.T) {
 	for _, s := range samples(t) {
-		events := decode(s.from, s.asked(forms[0]), s.body)
+		events := decode(s.from, s.requestFor(forms[0]), s.body)
 		if events[len(events)-1].Kind != chat.End {
 			continue
 		}
@@ -131,14 +131,14 @@ func TestAStoredAnswerIsWrittenInEveryForm(t *testing.T) {
 			if degraded := slices.DeleteFunc(slices.Clone(names), isNotStored); to.dialect == s.from.dialect && len(degraded) > 0 {
 				t.Errorf("%s as %s loses %v", s.name, to, degraded)
 			}
-			again := decode(to, s.asked(to), out)
-			if got, want := summarize(again), summarize(events); !got.equals(want, to) {
+			decoded := decode(to, s.requestFor(to), out)
+			if got, want := summarize(decoded), summarize(events); !got.equals(want, to) {
 				t.Errorf("%s as %s says\n%v\nwant\n%v\n%s", s.name, to, got, want, out)
 			}
 			if to.dialect != s.from.dialect {
 				continue
 			}
-			if got, want := extras(again), extras(events); got != want {
+			if got, want := extras(decoded), extras(events); got != want {
 				t.Errorf("%s as %s keeps\n%s\nwant\n%s\n%s", s.name, to, got, want, out)
 			}
 		}

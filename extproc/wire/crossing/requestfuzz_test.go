@@ -33,7 +33,7 @@ func FuzzEveryMemberIsSentOrNamed(f *testing.F) {
 
 func checkMembers(t *testing.T, from, to side, body string) {
 	t.Helper()
-	if a := asked(t, from, to, body); a != nil {
+	if a := encodeAcross(t, from, to, body); a != nil {
 		for i := range a.r.Doc.Members {
 			a.checkMember(t, from, to, a.r.Doc.Members[i].Key)
 		}
@@ -93,8 +93,8 @@ type memberCheck struct {
 	degraded []string
 }
 
-// asked encodes a request for the other dialect; nil if the request is refused.
-func asked(t *testing.T, from, to side, body string) *memberCheck {
+// encodeAcross encodes a request for the other dialect; nil if the request is refused.
+func encodeAcross(t *testing.T, from, to side, body string) *memberCheck {
 	t.Helper()
 	r, err := from.dialect.Decode(chat.Generate, nil, "", []byte(body))
 	if err != nil {
@@ -122,7 +122,7 @@ func (a *memberCheck) checkMember(t *testing.T, from, to side, key string) {
 	}
 	var e jsonx.Edits
 	e.Delete(&a.r.Doc, key)
-	without := asked(t, from, to, string(e.AppendTo(nil, &a.r.Doc)))
+	without := encodeAcross(t, from, to, string(e.AppendTo(nil, &a.r.Doc)))
 	if without != nil && without.out == a.out && slices.Equal(without.degraded, a.degraded) {
 		t.Fatalf("%q of\n%s\nis neither carried nor named:\n%s\n%v", key, a.r.Doc.Bytes, a.out, a.degraded)
 	}
@@ -134,7 +134,7 @@ func (a *memberCheck) isDefault(key string) bool {
 	v := a.r.Doc.Get(key)
 	c, p := a.r.Conv, &a.r.Conv.Params
 	number, _ := v.Float()
-	if a.r.Dialect == chat.Responses && isUsualValue(key, v) {
+	if a.r.Dialect == chat.Responses && isResponsesDefault(key, v) {
 		return true
 	}
 	switch key {
@@ -165,8 +165,8 @@ func (a *memberCheck) isDefault(key string) bool {
 	return isAbsence(key, v)
 }
 
-// isUsualValue reports whether a member of Responses has its default value.
-func isUsualValue(key string, v jsonx.Value) bool {
+// isResponsesDefault reports whether a member of Responses has its default value.
+func isResponsesDefault(key string, v jsonx.Value) bool {
 	switch key {
 	case "include":
 		for _, e := range v.Each {

@@ -85,7 +85,7 @@ func FuzzEveryMemberIsSentOrNamedToGemini(f *testing.F) {
 // named.
 func checkGeminiMembers(t *testing.T, to side, body string) {
 	t.Helper()
-	a := asked(t, geminiSide, to, body)
+	a := encodeAcross(t, geminiSide, to, body)
 	if a == nil {
 		return
 	}
@@ -93,7 +93,7 @@ func checkGeminiMembers(t *testing.T, to side, body string) {
 		if slices.Contains(a.degraded, path) || v.IsNull() || wire.IsEmpty(v) || a.isGeminiDefault(path, v) {
 			return
 		}
-		without := asked(t, geminiSide, to, string(e.AppendTo(nil, &a.r.Doc)))
+		without := encodeAcross(t, geminiSide, to, string(e.AppendTo(nil, &a.r.Doc)))
 		if without != nil && without.out == a.out && slices.Equal(without.degraded, a.degraded) {
 			t.Fatalf("%q of\n%s\nis neither carried nor named:\n%s\n%v", path, body, a.out, a.degraded)
 		}
@@ -168,10 +168,10 @@ func TestAGeminiRequestKeepsItsBytes(t *testing.T) {
 func TestK25AGeminiRequestGivesTheSameBytes(t *testing.T) {
 	for _, way := range geminiWays {
 		for name, p := range pairs(t, "testdata/request/"+way.dir) {
-			first := asked(t, way.from, way.to, p.file("in.json"))
+			first := encodeAcross(t, way.from, way.to, p.file("in.json"))
 			for range 20 {
-				if again := asked(t, way.from, way.to, p.file("in.json")); first != nil && (again.out != first.out || !slices.Equal(again.degraded, first.degraded)) {
-					t.Fatalf("%s: %s\nthen\n%s", name, first.out, again.out)
+				if second := encodeAcross(t, way.from, way.to, p.file("in.json")); first != nil && (second.out != first.out || !slices.Equal(second.degraded, first.degraded)) {
+					t.Fatalf("%s: %s\nthen\n%s", name, first.out, second.out)
 				}
 			}
 		}
@@ -184,7 +184,7 @@ func TestRequestsTranslatedToGeminiReadTheSame(t *testing.T) {
 	for seed := range uint64(300) {
 		for _, from := range []side{openaiSide, anthropicSide} {
 			body := from.make(newGenerator(seed))
-			a := asked(t, from, geminiSide, body)
+			a := encodeAcross(t, from, geminiSide, body)
 			if a == nil {
 				t.Fatalf("%s is refused", body)
 			}

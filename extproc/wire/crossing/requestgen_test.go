@@ -46,9 +46,9 @@ func (m *requestGenerator) schema() string {
 	return m.pick(`{"type":"object"}`, `{"type":"object","properties":{"n":{"type":"number","maximum":1e3}},"required":["n"]}`)
 }
 
-func (m *requestGenerator) some(most int, one func() string) string {
+func (m *requestGenerator) some(limit int, one func() string) string {
 	var all []string
-	for range 1 + m.r.IntN(most) {
+	for range 1 + m.r.IntN(limit) {
 		all = append(all, one())
 	}
 	return strings.Join(all, ",")

@@ -101,9 +101,9 @@ func TestK25TheSameRequestGivesTheSameBytes(t *testing.T) {
 			same := way.from.read(t, body)
 			for range 50 {
 				for _, r := range []*chat.Request{same, way.from.read(t, body)} {
-					again, _, err := way.to.encode(r)
-					if err != nil || !bytes.Equal(again, first) {
-						t.Fatalf("%s\nthen\n%s (%v)", first, again, err)
+					second, _, err := way.to.encode(r)
+					if err != nil || !bytes.Equal(second, first) {
+						t.Fatalf("%s\nthen\n%s (%v)", first, second, err)
 					}
 				}
 			}

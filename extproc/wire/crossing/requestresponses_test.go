@@ -95,7 +95,7 @@ func FuzzEveryMemberOfAResponsesRequestIsSentOrNamedAmongOthers(f *testing.F) {
 func TestAnUnknownMemberOfAResponsesRequestIsNamed(t *testing.T) {
 	for _, way := range responsesWays {
 		for name, p := range pairs(t, "testdata/request/"+way.dir) {
-			whole := asked(t, responsesSide, way.to, p.file("in.json"))
+			whole := encodeAcross(t, responsesSide, way.to, p.file("in.json"))
 			if whole == nil {
 				continue
 			}
@@ -103,7 +103,7 @@ func TestAnUnknownMemberOfAResponsesRequestIsNamed(t *testing.T) {
 				var e jsonx.Edits
 				e.Replace(at, at, jsonx.Raw(`"zz":1,`))
 				body := string(e.AppendTo(nil, &whole.r.Doc))
-				if a := asked(t, responsesSide, way.to, body); a != nil && !slices.Contains(a.degraded, "zz") {
+				if a := encodeAcross(t, responsesSide, way.to, body); a != nil && !slices.Contains(a.degraded, "zz") {
 					t.Errorf("%s: %s\nnames %v", name, body, a.degraded)
 				}
 			}
@@ -125,10 +125,10 @@ func responsesPlaces(a *memberCheck) []int {
 func TestK25AResponsesRequestGivesTheSameBytes(t *testing.T) {
 	for _, way := range responsesWays {
 		for name, p := range pairs(t, "testdata/request/"+way.dir) {
-			first := asked(t, responsesSide, way.to, p.file("in.json"))
+			first := encodeAcross(t, responsesSide, way.to, p.file("in.json"))
 			for range 20 {
-				if again := asked(t, responsesSide, way.to, p.file("in.json")); first != nil && again.out != first.out {
-					t.Fatalf("%s: %s\nthen\n%s", name, first.out, again.out)
+				if second := encodeAcross(t, responsesSide, way.to, p.file("in.json")); first != nil && second.out != first.out {
+					t.Fatalf("%s: %s\nthen\n%s", name, first.out, second.out)
 				}
 			}
 		}

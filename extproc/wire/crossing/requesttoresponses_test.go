@@ -88,10 +88,10 @@ func FuzzEveryMemberIsSentOrNamedToResponses(f *testing.F) {
 func TestK25ARequestToResponsesGivesTheSameBytes(t *testing.T) {
 	for _, way := range toResponses {
 		for name, p := range pairs(t, "testdata/request/"+way.dir) {
-			first := asked(t, way.from, toResponsesSide, p.file("in.json"))
+			first := encodeAcross(t, way.from, toResponsesSide, p.file("in.json"))
 			for range 20 {
-				if again := asked(t, way.from, toResponsesSide, p.file("in.json")); first != nil && (again.out != first.out || !slices.Equal(again.degraded, first.degraded)) {
-					t.Fatalf("%s: %s\nthen\n%s", name, first.out, again.out)
+				if second := encodeAcross(t, way.from, toResponsesSide, p.file("in.json")); first != nil && (second.out != first.out || !slices.Equal(second.degraded, first.degraded)) {
+					t.Fatalf("%s: %s\nthen\n%s", name, first.out, second.out)
 				}
 			}
 		}
@@ -104,7 +104,7 @@ func TestRequestsTranslatedToResponsesReadTheSame(t *testing.T) {
 	for seed := range uint64(300) {
 		for _, from := range []side{openaiSide, anthropicSide} {
 			body := from.make(newGenerator(seed))
-			a := asked(t, from, toResponsesSide, body)
+			a := encodeAcross(t, from, toResponsesSide, body)
 			if a == nil {
 				t.Fatalf("%s is refused", body)
 			}

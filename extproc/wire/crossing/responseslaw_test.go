@@ -35,7 +35,7 @@ type responseEvent struct {
 func TestAResponsesStreamIsItsResponse(t *testing.T) {
 	to := form{chat.Responses, true}
 	for _, s := range samples(t) {
-		events := decode(s.from, s.asked(forms[0]), s.body)
+		events := decode(s.from, s.requestFor(forms[0]), s.body)
 		if events[len(events)-1].Kind != chat.End {
 			continue
 		}

@@ -127,14 +127,14 @@ func (s shaping) read(t *testing.T, body string) *chat.Request {
 
 func shaped(t *testing.T, d wire.Dialect, r *chat.Request, s *wire.Shape) *chat.Request {
 	t.Helper()
-	again, err := d.(wire.Shaper).Shape(r, s) //nolint:forcetypeassert // every client's dialect is one
+	out, err := d.(wire.Shaper).Shape(r, s) //nolint:forcetypeassert // every client's dialect is one
 	if err != nil {
 		t.Fatalf("%v: %s", err, r.Doc.Bytes)
 	}
-	if again.Conv != nil || again.Read == nil || !again.Edit.Empty() {
-		t.Fatalf("%s is not to be read anew", again.Doc.Bytes)
+	if out.Conv != nil || out.Read == nil || !out.Edit.Empty() {
+		t.Fatalf("%s cannot be read", out.Doc.Bytes)
 	}
-	return again
+	return out
 }
 
 func conversation(t *testing.T, r *chat.Request) *chat.Conversation {
@@ -171,9 +171,9 @@ func (s shaping) check(t *testing.T, seed uint64) {
 	body, shape := s.make(m), m.shape()
 	r := s.read(t, body)
 	before := slices.Clone(r.Doc.Bytes)
-	again := shaped(t, s.dialect, r, shape)
-	s.checkBytes(t, r, again, shape)
-	s.checkRequest(t, r, again, shape)
+	result := shaped(t, s.dialect, r, shape)
+	s.checkBytes(t, r, result, shape)
+	s.checkRequest(t, r, result, shape)
 	if !bytes.Equal(before, r.Doc.Bytes) {
 		t.Fatalf("the request itself changed: %s", r.Doc.Bytes)
 	}
@@ -191,13 +191,13 @@ var touched = map[chat.Dialect][]string{ //nolint:exhaustive // requests of the 
 }
 
 // checkBytes checks that what a shape does not set keeps its bytes and its position.
-func (s shaping) checkBytes(t *testing.T, r, again *chat.Request, shape *wire.Shape) {
+func (s shaping) checkBytes(t *testing.T, r, result *chat.Request, shape *wire.Shape) {
 	t.Helper()
 	var was, is []string
 	for _, of := range []struct {
 		r   *chat.Request
 		out *[]string
-	}{{r, &was}, {again, &is}} {
+	}{{r, &was}, {result, &is}} {
 		for _, member := range of.r.Doc.Members {
 			if !slices.Contains(touched[r.Dialect], member.Key) {
 				*of.out = append(*of.out, string(of.r.Doc.Bytes[member.KeyStart:member.End]))
@@ -205,23 +205,23 @@ func (s shaping) checkBytes(t *testing.T, r, again *chat.Request, shape *wire.Sh
 		}
 	}
 	if !slices.Equal(was, is) {
-		t.Fatalf("%s\nbecame\n%s\nby %+v", r.Doc.Bytes, again.Doc.Bytes, shape)
+		t.Fatalf("%s\nbecame\n%s\nby %+v", r.Doc.Bytes, result.Doc.Bytes, shape)
 	}
-	if r.MaxTokens != again.MaxTokens || r.Stream != again.Stream || r.Model != again.Model {
-		t.Fatalf("got %+v of %+v", again, r)
+	if r.MaxTokens != result.MaxTokens || r.Stream != result.Stream || r.Model != result.Model {
+		t.Fatalf("got %+v of %+v", result, r)
 	}
 }
 
 // checkRequest checks that a request has its own content and the shape's.
-func (s shaping) checkRequest(t *testing.T, r, again *chat.Request, shape *wire.Shape) {
+func (s shaping) checkRequest(t *testing.T, r, result *chat.Request, shape *wire.Shape) {
 	t.Helper()
 	fresh := s.dialect
 	if s.dialect.Name() == chat.Completions {
 		fresh = openai.Dialect{} // the request was converted to Chat Completions
 	}
-	reread, err := fresh.Decode(chat.Generate, nil, "", again.Doc.Bytes)
+	reread, err := fresh.Decode(chat.Generate, nil, "", result.Doc.Bytes)
 	if err != nil {
-		t.Fatalf("%v: %s", err, again.Doc.Bytes)
+		t.Fatalf("%v: %s", err, result.Doc.Bytes)
 	}
 	before, got := conversation(t, r), conversation(t, reread)
 	want := *before
@@ -254,7 +254,7 @@ func (s shaping) checkRequest(t *testing.T, r, again *chat.Request, shape *wire.
 		want.Messages = append(want.Messages, chat.Message{Role: chat.RoleUser, Parts: wire.ContinueTurn().Parts})
 	}
 	if a, b := contentOf(got), contentOf(&want); a != b {
-		t.Fatalf("%s\nbecame\n%s\nwhich says\n%s\nwant\n%s", r.Doc.Bytes, again.Doc.Bytes, a, b)
+		t.Fatalf("%s\nbecame\n%s\nwhich says\n%s\nwant\n%s", r.Doc.Bytes, result.Doc.Bytes, a, b)
 	}
 }
 

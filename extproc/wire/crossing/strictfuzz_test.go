@@ -140,7 +140,7 @@ func (r reader) tree(d chat.Dialect, dec *json.Decoder) (any, error) {
 				return nil, err
 			}
 			name := r.norm(d, fmt.Sprint(key))
-			if _, twice := object[name]; r.last || !twice {
+			if _, exists := object[name]; r.last || !exists {
 				object[name] = value
 			}
 		}
@@ -311,7 +311,7 @@ func checkStrict(t *testing.T, which int, body []byte) bool {
 			theirs.Tools = own.Tools
 		}
 		if fmt.Sprint(theirs) != fmt.Sprint(own) {
-			t.Fatalf("%s\nthe gateway reads %+v\nwho takes %s reads %+v", body, own, by.name, theirs)
+			t.Fatalf("%s\nthe gateway reads %+v\na reader of %s reads %+v", body, own, by.name, theirs)
 		}
 	}
 	if name == chat.Completions {
@@ -334,11 +334,11 @@ func checkStrict(t *testing.T, which int, body []byte) bool {
 	for _, by := range readers {
 		sent := by.read(t, name, out).parse()
 		if name == chat.OpenAI && sent.Stream && !sent.Usage {
-			t.Fatalf("%s went on as\n%s\nby which who takes %s is not asked for usage", body, out, by.name)
+			t.Fatalf("%s was sent as\n%s\nwhich does not request usage for a reader of %s", body, out, by.name)
 		}
 		sent.Usage, sent.Tools = own.Usage, own.Tools
 		if fmt.Sprint(sent) != fmt.Sprint(own) {
-			t.Fatalf("%s went on as\n%s\nwhich is %+v to the gateway, and %+v to who takes %s", body, out, own, sent, by.name)
+			t.Fatalf("%s was sent as\n%s\nwhich is %+v to the gateway, and %+v to a reader of %s", body, out, own, sent, by.name)
 		}
 	}
 	return true
@@ -351,11 +351,11 @@ func checkPassed(t *testing.T, body []byte, r *chat.Request, own parsed) {
 	for _, by := range readers {
 		sent := by.read(t, chat.Completions, out).parse()
 		if sent.Stream && !sent.Usage {
-			t.Fatalf("%s went on as\n%s\nby which who takes %s is not asked for usage", body, out, by.name)
+			t.Fatalf("%s was sent as\n%s\nwhich does not request usage for a reader of %s", body, out, by.name)
 		}
 		sent.Usage, sent.Tools = own.Usage, own.Tools
 		if fmt.Sprint(sent) != fmt.Sprint(own) {
-			t.Fatalf("%s went on as\n%s\nwhich is %+v to the gateway, and %+v to who takes %s", body, out, own, sent, by.name)
+			t.Fatalf("%s was sent as\n%s\nwhich is %+v to the gateway, and %+v to a reader of %s", body, out, own, sent, by.name)
 		}
 	}
 }
@@ -366,7 +366,7 @@ func TestD85AllParsersReadTheSame(t *testing.T) {
 		name := strictDialects[which].dialect.Name()
 		t.Run(string(name), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(which), 85))
-			taken, twice, cased := 0, 0, 0
+			accepted, duplicates, miscased := 0, 0, 0
 			const drawn = 4000
 			for range drawn {
 				script := make([]byte, 160)
@@ -376,19 +376,19 @@ func TestD85AllParsersReadTheSame(t *testing.T) {
 				g := docGenerator{script: script}
 				body := []byte(g.request(name))
 				if checkStrict(t, which, body) {
-					taken++
+					accepted++
 					continue
 				}
 				_, err := strictDialects[which].dialect.Decode(chat.Generate, nil, "", body)
 				if strings.Contains(err.Error(), "is given twice") {
-					twice++
+					duplicates++
 				}
 				if strings.Contains(err.Error(), "only by case") || strings.Contains(err.Error(), "case-sensitive") {
-					cased++
+					miscased++
 				}
 			}
-			if taken < drawn/20 || twice < drawn/50 || cased < drawn/50 {
-				t.Errorf("of %d requests, %d were taken, %d refused for a name twice and %d for its case", drawn, taken, twice, cased)
+			if accepted < drawn/20 || duplicates < drawn/50 || miscased < drawn/50 {
+				t.Errorf("of %d requests, %d were accepted, %d refused for a duplicate name and %d for its case", drawn, accepted, duplicates, miscased)
 			}
 		})
 	}

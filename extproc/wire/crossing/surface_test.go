@@ -15,23 +15,23 @@ import (
 func TestD44AHiddenAnswerSaysAllElse(t *testing.T) {
 	for _, s := range samples(t) {
 		for _, to := range forms {
-			var left []chat.Event
-			for _, ev := range decode(s.from, s.asked(to), s.body) {
+			var visible []chat.Event
+			for _, ev := range decode(s.from, s.requestFor(to), s.body) {
 				if render.Hide(&ev) {
-					left = append(left, ev)
+					visible = append(visible, ev)
 				}
 			}
-			if left[len(left)-1].Kind != chat.End {
+			if visible[len(visible)-1].Kind != chat.End {
 				continue
 			}
-			out, _ := encode(to, s.from.dialect, left)
-			again := decode(to, s.asked(to), out)
-			for i := range again {
-				if render.IsThought(&again[i]) {
-					t.Errorf("%s as %s has %s: %s", s.name, to, again[i].Text, out)
+			out, _ := encode(to, s.from.dialect, visible)
+			decoded := decode(to, s.requestFor(to), out)
+			for i := range decoded {
+				if render.IsThought(&decoded[i]) {
+					t.Errorf("%s as %s has %s: %s", s.name, to, decoded[i].Text, out)
 				}
 			}
-			if got, want := summarize(again), summarize(left); !got.equals(want, to) {
+			if got, want := summarize(decoded), summarize(visible); !got.equals(want, to) {
 				t.Errorf("%s as %s says\n%v\nwant\n%v\n%s", s.name, to, got, want, out)
 			}
 		}
@@ -44,7 +44,7 @@ func TestTheOwnMemberLeavesTheAnswerUnchanged(t *testing.T) {
 	const own, behind = `{"reasoning":"\u2028\u0085"}`, `,"bardo":`
 	for _, s := range samples(t) {
 		for _, to := range forms {
-			events := decode(s.from, s.asked(to), s.body)
+			events := decode(s.from, s.requestFor(to), s.body)
 			if events[len(events)-1].Kind != chat.End {
 				continue
 			}
@@ -58,7 +58,7 @@ func TestTheOwnMemberLeavesTheAnswerUnchanged(t *testing.T) {
 			} else if !json.Valid(out) {
 				t.Errorf("%s as %s is no JSON: %s", s.name, to, out)
 			}
-			if got, want := summarize(decode(to, s.asked(to), out)), summarize(decode(to, s.asked(to), plain)); !got.equals(want, to) {
+			if got, want := summarize(decode(to, s.requestFor(to), out)), summarize(decode(to, s.requestFor(to), plain)); !got.equals(want, to) {
 				t.Errorf("%s as %s says\n%v\nwant\n%v", s.name, to, got, want)
 			}
 			without := bytes.Replace(out, []byte(behind+own), nil, 1)
@@ -73,10 +73,10 @@ func TestTheOwnMemberLeavesTheAnswerUnchanged(t *testing.T) {
 }
 
 // encodeBeside is encode with the gateway's own member.
-func encodeBeside(t *testing.T, to form, spoken chat.Dialect, events []chat.Event, own []byte) (out []byte) {
+func encodeBeside(t *testing.T, to form, source chat.Dialect, events []chat.Event, own []byte) (out []byte) {
 	t.Helper()
 	enc := to.client().NewEncoder(wire.Options{
-		Same: to.dialect == spoken, Stream: to.stream, Model: "m", RequestID: "req_1", ShowUsage: true, Created: 1700000000,
+		Same: to.dialect == source, Stream: to.stream, Model: "m", RequestID: "req_1", ShowUsage: true, Created: 1700000000,
 	})
 	for i := range events {
 		if events[i].Kind == chat.End {

@@ -24,11 +24,11 @@ func compressed(t testing.TB, w io.WriteCloser, b *bytes.Buffer, text string) []
 }
 
 func TestK49ACompressedErrorIsReadOrEmpty(t *testing.T) {
-	const said = `{"error":{"message":"too long","type":"invalid_request_error"}}`
+	const plain = `{"error":{"message":"too long","type":"invalid_request_error"}}`
 	var g, z, bomb bytes.Buffer
-	inGzip := compressed(t, gzip.NewWriter(&g), &g, said)
-	inZlib := compressed(t, zlib.NewWriter(&z), &z, said)
-	inBomb := compressed(t, gzip.NewWriter(&bomb), &bomb, strings.Repeat(" ", 64<<20)+said)
+	inGzip := compressed(t, gzip.NewWriter(&g), &g, plain)
+	inZlib := compressed(t, zlib.NewWriter(&z), &z, plain)
+	inBomb := compressed(t, gzip.NewWriter(&bomb), &bomb, strings.Repeat(" ", 64<<20)+plain)
 	for _, tt := range []struct {
 		name, encoding string
 		body           []byte
@@ -37,11 +37,11 @@ func TestK49ACompressedErrorIsReadOrEmpty(t *testing.T) {
 		{"gzip", "gzip", inGzip, "too long"},
 		{"another spelling", " GZIP", inGzip, "too long"},
 		{"deflate", "deflate", inZlib, "too long"},
-		{"none", "identity", []byte(said), "too long"},
-		{"a claim that is not true", "gzip", []byte(said), ""},
+		{"none", "identity", []byte(plain), "too long"},
+		{"a claim that is not true", "gzip", []byte(plain), ""},
 		{"cut before anything is said", "gzip", inGzip[:10], ""},
 		{"more than is worth reading", "gzip", inBomb, ""},
-		{"an encoding that is not read", "br", []byte("\x10" + said), ""},
+		{"an encoding that is not read", "br", []byte("\x10" + plain), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := errbody.Parse(400, header.List{{Name: "content-encoding", Value: tt.encoding}}, tt.body)

@@ -29,9 +29,9 @@ func FuzzARequestEncodesToValidJSON(f *testing.F) {
 			return
 		}
 		checkRequest(t, body, out, err)
-		again, _, _ := openai.EncodeRequest(nil, req, o)
-		if !bytes.Equal(out, again) {
-			t.Fatalf("%s then %s", out, again)
+		second, _, _ := openai.EncodeRequest(nil, req, o)
+		if !bytes.Equal(out, second) {
+			t.Fatalf("%s then %s", out, second)
 		}
 	})
 }

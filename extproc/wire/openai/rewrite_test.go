@@ -23,14 +23,14 @@ func TestRewriteKeepsAllButMessagesAndTools(t *testing.T) {
 	text := func(s string) []chat.Part { return []chat.Part{{Kind: chat.PartText, Text: s}} }
 	content := *c
 	content.Tools, content.System, content.Messages = nil, text("s"), []chat.Message{{Role: chat.RoleUser, Parts: text("<b>")}}
-	again, names, err := openai.Dialect{}.Rewrite(req, &content)
+	out, names, err := openai.Dialect{}.Rewrite(req, &content)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := string(again.Doc.Bytes); got != want {
+	if got := string(out.Doc.Bytes); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if !slices.Equal(names, []string{"name"}) || again.Conv != &content || req.Conv != c || string(req.Doc.Bytes) != body {
+	if !slices.Equal(names, []string{"name"}) || out.Conv != &content || req.Conv != c || string(req.Doc.Bytes) != body {
 		t.Errorf("degraded %q, and the client's request is %s", names, req.Doc.Bytes)
 	}
 }

@@ -58,7 +58,7 @@ func TestK17ReasoningOfToolTurnsIsSent(t *testing.T) {
 			if got := strings.Join(emitted, " "); got != r.want || strings.Join(names, ",") != r.degraded {
 				t.Errorf("wrote %q, want %q; degraded %v\n%s", got, r.want, names, body)
 			}
-			if again := decode(t, string(body)); again.Doc.Find("messages") < 0 {
+			if decoded := decode(t, string(body)); decoded.Doc.Find("messages") < 0 {
 				t.Errorf("not a request any more: %s", body)
 			}
 		})
@@ -136,7 +136,7 @@ func messageOf(t *testing.T, messages jsonx.Value) string {
 // TestK16AmendAfterARefusal covers each of the three reasoning members, which OpenAI's own API does not have.
 func TestK16AmendAfterARefusal(t *testing.T) {
 	t.Parallel()
-	for words, want := range map[string]bool{
+	for message, want := range map[string]bool{
 		"Unknown parameter: 'messages[4].reasoning'.":                    true,
 		"Unknown parameter: 'messages[4].reasoning_details'.":            true,
 		"Unknown parameter: 'messages[4].reasoning_content'.":            true,
@@ -145,9 +145,9 @@ func TestK16AmendAfterARefusal(t *testing.T) {
 		"Invalid value: 'messages[1].role'":                              false,
 		"The `reasoning_content` in the thinking mode must be passed on": false,
 	} {
-		to, again := openai.Amend(policy.Resolution{}, &chat.ProviderError{Status: 400, Message: words})
-		if again != want || to.Without.Thinking != want {
-			t.Errorf("%s: %v", words, again)
+		to, ok := openai.Amend(policy.Resolution{}, &chat.ProviderError{Status: 400, Message: message})
+		if ok != want || to.Without.Thinking != want {
+			t.Errorf("%s: %v", message, ok)
 		}
 	}
 }

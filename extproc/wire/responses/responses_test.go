@@ -43,7 +43,7 @@ func TestDecodedRequest(t *testing.T) {
 }
 
 func TestRequestsThatAreRefused(t *testing.T) {
-	for _, tt := range []struct{ body, param, says string }{
+	for _, tt := range []struct{ body, param, contains string }{
 		{`{"model":`, "", "not valid JSON"},
 		{`{"input":"x"}`, "model", "model is required"},
 		{`{"model":1,"input":"x"}`, "model", "a string"},
@@ -56,8 +56,8 @@ func TestRequestsThatAreRefused(t *testing.T) {
 	} {
 		_, err := Dialect{}.Decode(chat.Generate, nil, "", []byte(tt.body))
 		f, ok := errors.AsType[*fault.Fault](err)
-		if !ok || f.Kind != fault.InvalidRequest || f.Param != tt.param || !strings.Contains(f.Public, tt.says) {
-			t.Errorf("%s: %v, want %q about %s", tt.body, err, tt.says, tt.param)
+		if !ok || f.Kind != fault.InvalidRequest || f.Param != tt.param || !strings.Contains(f.Public, tt.contains) {
+			t.Errorf("%s: %v, want %q about %s", tt.body, err, tt.contains, tt.param)
 		}
 	}
 }

@@ -368,7 +368,7 @@ func wellFormed(events []wireEvent, complete bool) error {
 		if (phase == "before") != (e.Type == "message_start") {
 			return bad("the stream begins with one message_start")
 		}
-		if phase == "told" && e.Type != "message_stop" || phase == "over" {
+		if phase == "finished" && e.Type != "message_stop" || phase == "over" {
 			return bad("comes after the message's end")
 		}
 		switch e.Type {
@@ -399,9 +399,9 @@ func wellFormed(events []wireEvent, complete bool) error {
 			if open != "" || e.Delta.StopReason == "" || e.Usage == nil {
 				return bad("a block is open, or the reason or usage is missing")
 			}
-			phase = "told"
+			phase = "finished"
 		case "message_stop":
-			if phase != "told" {
+			if phase != "finished" {
 				return bad("message_delta is missing")
 			}
 			phase = "over"

@@ -42,12 +42,12 @@ var streamRows = []struct {
 	{
 		"reasoning told twice counts once",
 		sse(delta(`"reasoning":"hm","reasoning_details":[{"type":"reasoning.text","text":"hm"}]`), finish("stop"), "[DONE]"),
-		`start c1 up|extra 0 reasoning  (said)|extra 0 reasoning_details [{"type":"reasoning.text","text":"hm"}] (said)|thought 0 "hm"|close 0|stop end|end`,
+		`start c1 up|extra 0 reasoning  (redundant)|extra 0 reasoning_details [{"type":"reasoning.text","text":"hm"}] (redundant)|thought 0 "hm"|close 0|stop end|end`,
 	},
 	{
 		"reasoning_details alone, as a string and as objects",
 		sse(delta(`"reasoning_details":"a"`), delta(`"reasoning_details":[{"text":"b"},{"summary":"c"}]`), finish("stop"), "[DONE]"),
-		`start c1 up|extra 0 reasoning_details "a" (said)|thought 0 "a"|extra 0 reasoning_details [{"text":"b"},{"summary":"c"}] (said)|thought 0 "b"|thought 0 "c"|close 0|stop end|end`,
+		`start c1 up|extra 0 reasoning_details "a" (redundant)|thought 0 "a"|extra 0 reasoning_details [{"text":"b"},{"summary":"c"}] (redundant)|thought 0 "b"|thought 0 "c"|close 0|stop end|end`,
 	},
 	{
 		"content as typed parts",

@@ -69,7 +69,7 @@ func describe(ev *chat.Event) string {
 	case chat.Extra:
 		suffix := ""
 		if ev.Redundant {
-			suffix = " (said)"
+			suffix = " (redundant)"
 		}
 		return fmt.Sprintf("extra %s %s %s%s", at, ev.ID, ev.Text, suffix)
 	}
