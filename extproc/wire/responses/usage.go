@@ -7,7 +7,7 @@ import (
 )
 
 // report is the content of a usage object, read in one pass. Of duplicate members the one with the higher cost counts, see wire.Billed and
-// wire.Least.
+// wire.Minimum.
 type report struct {
 	input, written, output, reasoning int64
 	cached                            wire.Minimum

@@ -9,7 +9,7 @@ import (
 )
 
 // report is the content of a usage object, read in one pass. Of duplicate members the one with the higher cost counts, see wire.Billed and
-// wire.Least.
+// wire.Minimum.
 type report struct {
 	prompt, output, total, reasoning int64
 	searches, routerSearches         int64 // as counted by Perplexity and by OpenRouter
