@@ -20,7 +20,7 @@ type Reader struct {
 type Options struct {
 	Tags     []Tags   // tags that may open reasoning
 	Implicit bool     // the answer starts with reasoning: the opening tag is in the model's prompt
-	Choices  int      // number of choices that the request asked for
+	Choices  int      // number of requested choices
 	Closers  [][]byte // closing tags of tool calls in the text
 	Frames   bool     // a stream may switch from forwarding to rewriting between frames: true for Chat Completions only
 }

@@ -66,7 +66,7 @@ func (e *bodyEncoder) collect(ev *chat.Event) {
 	case chat.Signature:
 		if e.signs(ev) {
 			p := e.last(n, chat.Thought)
-			p.sign, p.open = written(string(ev.Text), false), false
+			p.sign, p.open = encodeSignature(string(ev.Text), false), false
 		}
 	case chat.Redacted:
 		if e.signs(ev) {
@@ -123,7 +123,7 @@ func (e *bodyEncoder) add(n int, p answerPart) *answerPart {
 
 // redacted adds a redacted block. One of this format is the signature of the next part if that is a call, else of the text before it.
 func (e *bodyEncoder) redacted(n int, ev *chat.Event) {
-	sign := written(string(ev.Text), true)
+	sign := encodeSignature(string(ev.Text), true)
 	e.add(n, answerPart{kind: chat.Redacted, sign: sign, open: ev.ID == chat.GeminiThinking})
 }
 
@@ -201,7 +201,7 @@ func appendParts(dst []byte, parts []answerPart) []byte {
 			sign = parts[next].sign
 			parts[next].sign = ""
 		}
-		if p.kind == chat.Redacted && p.sign == "" { // written with the text
+		if p.kind == chat.Redacted && p.sign == "" { // encodeSignature with the text
 			continue
 		}
 		if n++; n > 1 {

@@ -22,25 +22,25 @@ func canonicalSignature(signature string) (text, format string, isRedacted bool)
 	}
 	plain := strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(signature), "=")
 	if b, err := base64.RawStdEncoding.DecodeString(plain); err == nil {
-		if text, format, isRedacted, ok := foreign(string(b)); ok {
+		if text, format, isRedacted, ok := decodeForeign(string(b)); ok {
 			return text, format, isRedacted
 		}
 	}
 	return chat.Signed(chat.GeminiThinking, signature), chat.GeminiThinking, false
 }
 
-// foreign decodes a signature of another vendor that was encoded by written.
-func foreign(s string) (text, format string, isRedacted, ok bool) {
+// decodeForeign decodes a signature of another vendor that encodeSignature encoded.
+func decodeForeign(s string) (text, format string, isRedacted, ok bool) {
 	format, text = chat.Signer(s)
-	if len(format)+len("#")+len(text) != len(s) { // not encoded by written
+	if len(format)+len("#")+len(text) != len(s) { // not encoded by encodeSignature
 		return "", "", false, false
 	}
 	text, isRedacted = strings.CutPrefix(text, redacted)
 	return chat.Signed(format, text), format, isRedacted, true
 }
 
-// written encodes a canonical signature for this format.
-func written(signature string, isRedacted bool) string {
+// encodeSignature encodes a canonical signature for this format.
+func encodeSignature(signature string, isRedacted bool) string {
 	format, bare := chat.Signer(signature)
 	if format == chat.GeminiThinking {
 		return bare

@@ -51,7 +51,7 @@ func (e *streamEncoder) translate(dst []byte, ev *chat.Event) []byte {
 		return e.text(dst, ev, true)
 	case chat.Signature:
 		if e.signs(ev) {
-			dst = e.chunk(e.flushSignature(dst, ev.Choice), ev.Choice, appendText(nil, nil, true, written(string(ev.Text), false)))
+			dst = e.chunk(e.flushSignature(dst, ev.Choice), ev.Choice, appendText(nil, nil, true, encodeSignature(string(ev.Text), false)))
 		}
 	case chat.Redacted:
 		return e.redacted(dst, ev)
@@ -92,10 +92,10 @@ func (e *streamEncoder) redacted(dst []byte, ev *chat.Event) []byte {
 	}
 	dst = e.flushSignature(dst, ev.Choice)
 	if ev.ID == chat.GeminiThinking {
-		e.candidate(ev.Choice).sign = []byte(written(string(ev.Text), true))
+		e.candidate(ev.Choice).sign = []byte(encodeSignature(string(ev.Text), true))
 		return dst
 	}
-	return e.chunk(dst, ev.Choice, appendText(nil, nil, true, written(string(ev.Text), true)))
+	return e.chunk(dst, ev.Choice, appendText(nil, nil, true, encodeSignature(string(ev.Text), true)))
 }
 
 // flushSignature writes a signature that was not followed by a call, as the signature of the text before it.

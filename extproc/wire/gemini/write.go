@@ -108,16 +108,16 @@ func (w *writer) parts(parts []chat.Part) {
 		switch {
 		case p.Kind == chat.PartRedacted && kindAt(parts, i+1) == chat.PartToolUse:
 			i++
-			sign, p = written(p.Data, true), &parts[i]
+			sign, p = encodeSignature(p.Data, true), &parts[i]
 		case p.Kind == chat.PartRedacted:
 			w.Element()
 			w.Raw(`{"text":"","thoughtSignature":`)
-			w.Str(written(p.Data, true))
+			w.Str(encodeSignature(p.Data, true))
 			w.Raw("}")
 			continue
 		case p.Kind == chat.PartText && kindAt(parts, i+1) == chat.PartRedacted && kindAt(parts, i+2) != chat.PartToolUse:
 			i++
-			sign = written(parts[i].Data, true)
+			sign = encodeSignature(parts[i].Data, true)
 		case p.Kind == chat.PartToolUse && !signed:
 			sign = unsignedCall
 		}
@@ -155,7 +155,7 @@ func (w *writer) part(p *chat.Part, sign string) {
 		w.Raw(`{"text":`)
 		w.Str(p.Text)
 		w.Raw(`,"thought":true`)
-		sign = written(p.Signature, false)
+		sign = encodeSignature(p.Signature, false)
 	case chat.PartToolResult, chat.PartRedacted, chat.PartFile, chat.PartOther:
 		w.DropPart(p)
 		return
