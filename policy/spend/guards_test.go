@@ -90,7 +90,7 @@ type together map[string]policy.Micro
 // HoldBudget implements spend.Together.
 func (g together) HoldBudget(_ context.Context, _ time.Time, of *policy.Budget, most policy.Micro) (func(time.Time, policy.Micro), error) {
 	if g[of.ID]+most > of.PerDay {
-		return nil, &policy.OverBudget{Holder: of.Holder, ID: of.ID, Period: "day", Limit: of.PerDay, Most: most}
+		return nil, &policy.OverBudget{Holder: of.Holder, ID: of.ID, Period: "day", Limit: of.PerDay, MaxCost: most}
 	}
 	g[of.ID] += most
 	return func(_ time.Time, charged policy.Micro) { g[of.ID] += charged - most }, nil

@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/extproc/wire/anthropic"
 	"bardo.money/gateway/extproc/wire/gemini"
 	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/proctest"
 )
 
 // many concatenates results of element up to n bytes.
@@ -130,7 +131,7 @@ func TestHostileRequestsCostTheirSize(t *testing.T) {
 	}
 }
 
-// serve converts a request as the gateway does and returns the elapsed time.
+// serve converts a request as the gateway does and returns the processor time that this takes.
 func (h *hostile) serve(t *testing.T) time.Duration {
 	t.Helper()
 	var client wire.Dialect = openai.Dialect{}
@@ -140,17 +141,18 @@ func (h *hostile) serve(t *testing.T) time.Duration {
 	case chat.Gemini:
 		client = geminiClient
 	}
-	began := time.Now()
-	r, err := client.Decode(chat.Generate, nil, "", []byte(h.body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cache.KeyOf("tenant", r)
-	// Content without an equivalent is refused, after the work is done.
-	_, lostThere, _ := anthropic.EncodeRequest(nil, r, anthropic.RequestOptions{Model: "m", StructuredOutputs: true, StripThinking: anthropic.StripUnsigned})
-	_, lostHere, _ := openai.EncodeRequest(nil, r, openai.RequestOptions{Model: "m", MaxStop: 4})
-	_, lostAtGoogle, _ := gemini.EncodeRequest(nil, r, gemini.RequestOptions{})
-	took := time.Since(began)
+	var lostThere, lostHere, lostAtGoogle []string
+	took := proctest.CPUTime(t, func() {
+		r, err := client.Decode(chat.Generate, nil, "", []byte(h.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cache.KeyOf("tenant", r)
+		// Content without an equivalent is refused, after the work is done.
+		_, lostThere, _ = anthropic.EncodeRequest(nil, r, anthropic.RequestOptions{Model: "m", StructuredOutputs: true, StripThinking: anthropic.StripUnsigned})
+		_, lostHere, _ = openai.EncodeRequest(nil, r, openai.RequestOptions{Model: "m", MaxStop: 4})
+		_, lostAtGoogle, _ = gemini.EncodeRequest(nil, r, gemini.RequestOptions{})
+	})
 	if n := max(len(lostThere), len(lostHere), len(lostAtGoogle)); n > 100 {
 		t.Errorf("%d losses are named", n)
 	}
