@@ -35,8 +35,8 @@ type faultyWay struct {
 	fault   fault
 	changed chan struct{} // closed by the next change
 	conns   map[*passage]struct{}
-	most    int         // connections at a time
-	heals   *time.Timer // ends what is wrong
+	most    int // connections at a time
+	turn    int // how often the fault was set
 }
 
 // passage is one connection of a way.
@@ -88,6 +88,12 @@ func layWayToDatabase(t *testing.T, direct string) (w *faultyWay, through string
 func (w *faultyWay) set(f fault, drop bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.turn++
+	w.become(f, drop)
+}
+
+// become changes what is wrong. Called with the lock.
+func (w *faultyWay) become(f fault, drop bool) {
 	w.fault = f
 	close(w.changed)
 	w.changed = make(chan struct{})
@@ -98,15 +104,19 @@ func (w *faultyWay) set(f fault, drop bool) {
 	}
 }
 
-// fail has something be wrong for a time, and then the connections end if the other side has forgotten them.
+// fail has something be wrong for a time, unless it is set anew before; and then the connections end if the other side has forgotten them.
 func (w *faultyWay) fail(f fault, drop bool, lasts time.Duration, forgotten bool) {
 	w.set(f, drop)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.heals != nil {
-		w.heals.Stop()
-	}
-	w.heals = time.AfterFunc(lasts, func() { w.set(sound, forgotten) })
+	turn := w.turn
+	time.AfterFunc(lasts, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.turn == turn {
+			w.become(sound, forgotten)
+		}
+	})
 }
 
 // open is how many connections there are, and the most that there were.

@@ -317,7 +317,7 @@ func (w *sharedStores) kill(s *sharingGateway) {
 func (w *sharedStores) mend() {
 	for _, s := range w.gateways {
 		for _, way := range s.ways {
-			way.fail(sound, true, 0, true)
+			way.set(sound, true)
 		}
 	}
 }
