@@ -265,7 +265,6 @@ func (g *Gate) complete(ctx context.Context, index int) {
 	}
 	own, ok := g.View.TranslateCall(&c.call)
 	if !ok {
-		delete(g.ahead, index)
 		g.Calls = append(g.Calls, c.call)
 		return
 	}
