@@ -25,8 +25,8 @@ func (v *dialog) meanings() [][]string {
 		{"Should I buy ETH now?"},
 		{"Swap ETH for USDC"},
 		{"Swap USDC for ETH"},
-		{"Who is " + one + "?"},
-		{"Who is " + other + "?"},
+		{"Who is " + one + " ?"},
+		{"Who is " + other + " ?"},
 	}
 }
 

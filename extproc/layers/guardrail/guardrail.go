@@ -125,6 +125,9 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 			}
 		}
 		if h.Responses && x.Request.Op == chat.Generate && !x.Unread {
+			if !h.mayAsk(x) && h.OnError != Allow && !h.Shadow { // no answer could be given: none is paid for
+				return h.unseen(x, policy.StageRequest)
+			}
 			after = append(after, h)
 		}
 	}
@@ -163,8 +166,7 @@ func (l Layer) ask(ctx context.Context, x *pipeline.Exchange, h *Hook, stage pol
 			h.tag(x, stage, policy.DecisionSkipped, "private")
 			return nil, nil //nolint:nilnil // nothing is to be replaced
 		}
-		h.tag(x, stage, policy.DecisionRefused, "private")
-		return nil, fault.Newf(fault.GuardrailRefused, "the guardrail %q has to look at every request, and may not see private ones: its operator can set private: true, or on_error: allow", h.Name)
+		return nil, h.unseen(x, stage)
 	}
 	v, why := l.call(ctx, x, h, stage, texts)
 	switch {
@@ -185,6 +187,12 @@ func (l Layer) ask(ctx context.Context, x *pipeline.Exchange, h *Hook, stage pol
 		h.tag(x, stage, policy.DecisionAllowed, v.Reason)
 	}
 	return nil, nil //nolint:nilnil // as above
+}
+
+// unseen refuses a request that the hook would have to look at and may not see.
+func (h *Hook) unseen(x *pipeline.Exchange, stage policy.TagStage) *fault.Fault {
+	h.tag(x, stage, policy.DecisionRefused, "private")
+	return fault.Newf(fault.GuardrailRefused, "the guardrail %q has to look at every request, and may not see private ones: its operator can set private: true, or on_error: allow", h.Name)
 }
 
 // refusal is what the client is told. The hook's own words are shown as such.

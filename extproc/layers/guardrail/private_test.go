@@ -20,3 +20,17 @@ func TestAHookInShadowIsLeftOutOfPrivateRequests(t *testing.T) {
 		t.Errorf("%v, %+v", err, x.Tags)
 	}
 }
+
+// TestAPrivateRequestWhoseAnswerNoHookMaySeeIsRefused before a provider is asked.
+func TestAPrivateRequestWhoseAnswerNoHookMaySeeIsRefused(t *testing.T) {
+	t.Parallel()
+	l := layer(Hook{Responses: true, OnError: Refuse}, func(*http.Request) string {
+		t.Error("the hook is asked")
+		return `{"action":"allow"}`
+	})
+	x := exchange(t)
+	x.Hints.SecurityClass = policy.SecurityPrivate
+	if err := l.Request(t.Context(), x); err == nil || len(x.Tags) != 1 || x.Tags[0].Decision != policy.DecisionRefused {
+		t.Errorf("%v, %+v", err, x.Tags)
+	}
+}
