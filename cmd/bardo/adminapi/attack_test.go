@@ -298,7 +298,7 @@ func TestEachChangeHasALine(t *testing.T) {
 	}
 }
 
-// TestAnInternalErrorShowsNoCause if a token is required: the cause may name files.
+// TestAnInternalErrorShowsNoCause if a token is required: the cause may name files. It is in the log.
 func TestAnInternalErrorShowsNoCause(t *testing.T) {
 	s := start(t)
 	id, _ := s.created(`{"name":"a"}`)
@@ -310,6 +310,10 @@ func TestAnInternalErrorShowsNoCause(t *testing.T) {
 		if a.status < http.StatusInternalServerError || strings.Contains(a.body, "sql") || strings.Contains(a.body, "/") {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}
+		if !strings.Contains(s.log.String(), "database is closed") {
+			t.Errorf("%s: %s, and the log has %s", path, a.body, s.log.String())
+		}
+		s.log.Reset()
 	}
 }
 

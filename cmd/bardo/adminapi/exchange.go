@@ -62,12 +62,16 @@ type ProblemDetails struct {
 	Param   string `json:"param,omitempty"` // the member or parameter at fault
 }
 
-// fail writes an error. The cause of an internal error is included only if no token is required.
+// fail writes an error. The cause of an internal error is logged, and included only if no token is required.
 func (a *api) fail(w http.ResponseWriter, err error) {
 	f := fault.From(err)
 	p := Problem{ProblemDetails{f.CodeString(), f.Public, f.Param}}
-	if cause := errors.Unwrap(f); a.Token == nil && cause != nil && f.HTTPStatus() >= http.StatusInternalServerError {
+	cause := errors.Unwrap(f)
+	if a.Token == nil && cause != nil && f.HTTPStatus() >= http.StatusInternalServerError {
 		p.Error.Message += ": " + cause.Error()
+	}
+	if f.Kind == fault.Internal {
+		a.Log.Error("an operation of the admin API failed", "error", cmp.Or(cause, err))
 	}
 	if wait := f.Wait(); wait > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
