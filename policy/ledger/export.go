@@ -12,7 +12,8 @@ import (
 
 // EachRequest yields the requests of a filter's account and times, one at a time and from one snapshot, with those that are not in the store yet. It stops at the
 // first error that yield returns.
-func (l *Ledger) EachRequest(ctx context.Context, f RequestFilter, yield func(*Request) error) error {
+func (l *Ledger) EachRequest(ctx context.Context, f RequestFilter, yield func(*Request) error) (err error) {
+	defer tellAway(&err)
 	v, err := l.view(ctx)
 	if err != nil {
 		return fmt.Errorf("requests: %w", err)

@@ -55,8 +55,7 @@ func (l *Ledger) Forgive(ctx context.Context, acct policy.Account, which Forgive
 // Pardons are how losses were forgiven, by their idempotency keys (LossKey), of those that were.
 func (l *Ledger) Pardons(ctx context.Context, keys []string) (found map[string]Pardon, err error) {
 	defer tellAway(&err)
-	found, err = losses.Pardons(ctx, l.reads, keys)
-	if err != nil {
+	if found, err = losses.Pardons(ctx, l.reads, keys); err != nil {
 		return nil, fmt.Errorf("losses that were forgiven: %w", err)
 	}
 	return found, nil

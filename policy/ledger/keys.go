@@ -113,6 +113,7 @@ func (l *Ledger) Generation() uint64 { return l.generation.Load() }
 
 // Key reads a key; ok is false when there is none. While a database is known not to answer, the error comes without a wait for it.
 func (l *Ledger) Key(ctx context.Context, id policy.Account) (k KeyRow, ok bool, err error) {
+	defer tellAway(&err)
 	if f := l.writer.backlog.storeFailure(); reasonOf(f) == store.Away {
 		return KeyRow{}, false, fmt.Errorf("key %s: %w", id, f)
 	}

@@ -573,3 +573,22 @@ func TestReadYourWritesOfRecordsThatAreWrittenBehind(t *testing.T) {
 		}
 	}
 }
+
+// TestAReadThatTheStoreDoesNotAnswerIsUnavailable, also the first one, before the gateway has noticed that the store is away.
+func TestAReadThatTheStoreDoesNotAnswerIsUnavailable(t *testing.T) {
+	l := openWith(t, filepath.Join(t.TempDir(), "ledger.db"), Options{})
+	withKey(t, l, "k", usd)
+	ctx, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer cancel()
+	for what, read := range map[string]func() error{
+		"key":       func() error { _, _, err := l.Key(ctx, "k"); return err },
+		"keys":      func() error { _, err := l.Keys(ctx); return err },
+		"deposited": func() error { _, err := l.Deposited(ctx, "k", "ref"); return err },
+		"balance":   func() error { _, err := l.Balance(ctx, "k"); return err },
+		"requests":  func() error { return l.EachRequest(ctx, RequestFilter{}, func(*Request) error { return nil }) },
+	} {
+		if f := fault.From(read()); f.Kind != fault.Unavailable || f.RetryAfter == 0 {
+			t.Errorf("%s: %v", what, f)
+		}
+	}
+}

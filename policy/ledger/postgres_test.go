@@ -73,6 +73,7 @@ func TestPostgres(t *testing.T) {
 }
 
 var everyStore = map[string]func(*testing.T){
+	"AReadThatTheStoreDoesNotAnswerIsUnavailable":         TestAReadThatTheStoreDoesNotAnswerIsUnavailable,
 	"ALossIsForgivenOnce":                                 TestALossIsForgivenOnce,
 	"OnlyWhatIsOwedIsForgiven":                            TestOnlyWhatIsOwedIsForgiven,
 	"ALossIsWhatItsRequestCost":                           TestALossIsWhatItsRequestCost,
