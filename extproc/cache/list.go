@@ -33,10 +33,11 @@ func (s *Store) List(ctx context.Context, name policy.Account) (Listing, error) 
 	}
 	all := slices.DeleteFunc(t.entries.Values(), func(e *Entry) bool { return now.Sub(e.Expires) >= MaxStale })
 	slices.Reverse(all)
-	return Listing{Stats: t.Stats, Epoch: t.epoch, Count: len(all), Bytes: t.bytes, Entries: all[:min(len(all), MostListed)]}, nil
+	return Listing{Stats: t.Stats, Epoch: t.epoch, Count: len(all), Bytes: t.size.Size(), Entries: all[:min(len(all), MostListed)]}, nil
 }
 
-// Tenants are those whom this gateway has stored answers for since its start.
+// Tenants are the accounts that have entries in memory, or that used the store in the last MaxStale. With a shared store, they include those whose entries this
+// gateway has stored and the shared store still has.
 func (s *Store) Tenants() (names []policy.Account) {
 	for i := range s.shards {
 		sh := &s.shards[i]
@@ -131,7 +132,7 @@ func (s *Store) Flush(ctx context.Context, name policy.Account) (epoch, removed 
 	}
 	sh := s.shard(name)
 	sh.mu.Lock()
-	t := sh.tenant(name)
+	t := sh.tenant(s, name)
 	t.epoch++
 	t.flushed = s.now()
 	own := t.epoch

@@ -41,9 +41,9 @@ func (s *Store) Enter(name policy.Account, agent, regime string) Market {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if regime == "" {
-		return Market{agent, sh.regimeOf(name, agent)}
+		return Market{agent, sh.regimeOf(s, name, agent)}
 	}
-	t := sh.tenant(name)
+	t := sh.tenant(s, name)
 	if t.markets.regimes == nil {
 		t.markets.regimes, _ = simplelru.NewLRU[string, string](maxAgents, nil) // only fails for sizes below 1
 	}
@@ -62,11 +62,12 @@ func (s *Store) Enter(name policy.Account, agent, regime string) Market {
 }
 
 // regimeOf is the regime of a tenant's agent, as far as it is known. The shard is locked.
-func (sh *shard) regimeOf(name policy.Account, agent string) string {
+func (sh *shard) regimeOf(s *Store, name policy.Account, agent string) string {
 	t, ok := sh.tenants[name]
 	if !ok || t.markets.regimes == nil {
 		return ""
 	}
+	t.extend(s.now())
 	regime, _ := t.markets.regimes.Get(agent)
 	return regime
 }

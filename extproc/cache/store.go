@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"container/heap"
 	"hash/maphash"
 	"math"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"bardo.money/gateway/internal/clock"
+	"bardo.money/gateway/internal/maxheap"
 	"bardo.money/gateway/policy"
 )
 
@@ -49,7 +49,7 @@ const shards = 16
 type shard struct {
 	mu      sync.Mutex
 	tenants map[policy.Account]*tenant
-	bySize  largest
+	bySize  maxheap.Heap[*tenant] // by the bytes of their entries
 	flights map[requestKey]*flight
 	swept   time.Time
 }
@@ -62,17 +62,24 @@ type requestKey struct {
 
 // tenant is one account's partition.
 type tenant struct {
-	name      policy.Account
-	entries   *simplelru.LRU[Key, *Entry]
-	bytes     int64
-	heapIndex int // index in shard.bySize
-	epoch     int
-	flushed   time.Time // answers to requests that began before are not stored
-	markets   markets
+	name    policy.Account
+	entries *simplelru.LRU[Key, *Entry]
+	size    maxheap.Item[*tenant] // of the entries, in shard.bySize
+	until   time.Time             // the partition is removed at or after this time, if it has no entries then
+	epoch   int
+	flushed time.Time // answers to requests that began before are not stored
+	markets markets
 	Stats
 }
 
-// Stats are a tenant's counters since the gateway started.
+// extend keeps the partition for at least MaxStale after a time: its last use, or the expiry of an entry, which a shared store keeps as long.
+func (t *tenant) extend(after time.Time) {
+	if until := after.Add(MaxStale); until.After(t.until) {
+		t.until = until
+	}
+}
+
+// Stats are a tenant's counters since the gateway started, or since the tenant had no entries and sent no requests for MaxStale.
 type Stats struct {
 	Hits, Misses int64
 	Saved        policy.Micro // sum of the charges that the hits avoided
@@ -122,15 +129,17 @@ func (s *Store) shard(t policy.Account) *shard {
 	return &s.shards[maphash.String(s.seed, string(t))%shards]
 }
 
-// tenant returns a tenant's partition and creates it if it is missing. The shard is locked.
-func (sh *shard) tenant(name policy.Account) *tenant {
+// tenant returns a tenant's partition, which it creates if it is missing, and notes its use. The shard is locked.
+func (sh *shard) tenant(s *Store, name policy.Account) *tenant {
 	t, ok := sh.tenants[name]
 	if !ok {
+		sh.sweep(s)                                               // also where requests are counted and no answer is ever stored
 		lru, _ := simplelru.NewLRU[Key, *Entry](math.MaxInt, nil) // only fails for sizes below 1
 		t = &tenant{name: name, entries: lru, epoch: 1}
+		t.size.Value = t
 		sh.tenants[name] = t
-		heap.Push(&sh.bySize, t)
 	}
+	t.extend(s.now())
 	return t
 }
 
@@ -159,7 +168,7 @@ func (s *Store) put(name policy.Account, e *Entry, began time.Time) bool {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	sh.sweep(s)
-	t := sh.tenant(name)
+	t := sh.tenant(s, name)
 	if began.Before(t.flushed) || !t.markets.holds(e.Market) {
 		s.bytes.Add(-e.Size())
 		return false
@@ -175,9 +184,9 @@ func (sh *shard) add(s *Store, t *tenant, e *Entry) {
 		sh.remove(s, t, old)
 	}
 	t.entries.Add(e.Key, e)
-	t.bytes += e.Size()
+	t.extend(e.Expires)
 	s.entries.Add(1)
-	heap.Fix(&sh.bySize, t.heapIndex)
+	sh.bySize.Resize(&t.size, t.size.Size()+e.Size())
 }
 
 // Waits reports whether a lookup waits for a shared store.
@@ -193,18 +202,17 @@ func (s *Store) Restore(name policy.Account, e *Entry) bool {
 	sh := s.shard(name)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	sh.add(s, sh.tenant(name), e)
+	sh.add(s, sh.tenant(s, name), e)
 	return true
 }
 
 // remove deletes an entry. The shard is locked.
 func (sh *shard) remove(s *Store, t *tenant, e *Entry) {
 	t.entries.Remove(e.Key)
-	t.bytes -= e.Size()
 	s.bytes.Add(-e.Size())
 	s.entries.Add(-1)
 	s.removed(t.name, e.Key)
-	heap.Fix(&sh.bySize, t.heapIndex)
+	sh.bySize.Resize(&t.size, t.size.Size()-e.Size())
 }
 
 // makeRoom evicts entries until the store is within its limit.
@@ -228,70 +236,43 @@ func (s *Store) makeRoom() {
 func (sh *shard) largestBytes() int64 {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if sh.bySize.Len() == 0 {
-		return 0
+	if largest := sh.bySize.Largest(); largest != nil {
+		return largest.Size()
 	}
-	return sh.bySize.tenants[0].bytes
+	return 0
 }
 
 // evict removes the least recently used entry of the shard's largest tenant.
 func (sh *shard) evict(s *Store) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if sh.bySize.Len() == 0 {
+	largest := sh.bySize.Largest()
+	if largest == nil {
 		return
 	}
-	t := sh.bySize.tenants[0]
-	if _, e, ok := t.entries.GetOldest(); ok {
-		sh.remove(s, t, e)
+	if _, e, ok := largest.Value.entries.GetOldest(); ok {
+		sh.remove(s, largest.Value, e)
 	}
 }
 
-// sweepEvery is the interval at which a shard's expired entries are removed.
+// sweepEvery is the interval at which a shard's expired entries and unused tenants are removed.
 const sweepEvery = 10 * time.Minute
 
-// sweep removes entries that are stale for MaxStale or more. The shard is locked.
+// sweep removes entries that are stale for MaxStale or more, and tenants without entries that were not used for as long. The shard is locked.
 func (sh *shard) sweep(s *Store) {
 	now := s.now()
 	if now.Sub(sh.swept) < sweepEvery {
 		return
 	}
 	sh.swept = now
-	for _, t := range sh.tenants {
+	for name, t := range sh.tenants {
 		for _, e := range t.entries.Values() {
 			if now.Sub(e.Expires) >= MaxStale {
 				sh.remove(s, t, e)
 			}
 		}
+		if t.entries.Len() == 0 && !now.Before(t.until) {
+			delete(sh.tenants, name)
+		}
 	}
-}
-
-// largest is a max-heap of tenants by size. It implements heap.Interface.
-type largest struct{ tenants []*tenant }
-
-// Len is the number of tenants.
-func (l *largest) Len() int { return len(l.tenants) }
-
-// Less reports whether tenant i is larger than tenant j.
-func (l *largest) Less(i, j int) bool { return l.tenants[i].bytes > l.tenants[j].bytes }
-
-// Swap exchanges two tenants.
-func (l *largest) Swap(i, j int) {
-	l.tenants[i], l.tenants[j] = l.tenants[j], l.tenants[i]
-	l.tenants[i].heapIndex, l.tenants[j].heapIndex = i, j
-}
-
-// Push appends a tenant.
-func (l *largest) Push(x any) {
-	t, _ := x.(*tenant)
-	t.heapIndex = len(l.tenants)
-	l.tenants = append(l.tenants, t)
-}
-
-// Pop removes the last tenant. It is not used: tenants are never removed, since there are no more of them than accounts.
-func (l *largest) Pop() any {
-	last := len(l.tenants) - 1
-	t := l.tenants[last]
-	l.tenants = l.tenants[:last]
-	return t
 }

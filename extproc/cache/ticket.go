@@ -109,7 +109,7 @@ func (t *Ticket) Hit(e *Entry, saved policy.Micro) {
 	sh := t.store.shard(t.tenant)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	own := sh.tenant(t.tenant)
+	own := sh.tenant(t.store, t.tenant)
 	own.Hits++
 	own.Saved += saved
 }
@@ -123,7 +123,7 @@ func (t *Ticket) Miss() {
 	sh := t.store.shard(t.tenant)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	sh.tenant(t.tenant).Misses++
+	sh.tenant(t.store, t.tenant).Misses++
 }
 
 // Age is the entry's age by the store's clock.

@@ -6,7 +6,6 @@
 package semantic
 
 import (
-	"container/heap"
 	"context"
 	"crypto/sha256"
 	"math"
@@ -17,6 +16,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/internal/maxheap"
 	"bardo.money/gateway/policy"
 )
 
@@ -66,28 +66,38 @@ type Kept interface {
 	Made(tag, text string, vector []float32)
 }
 
-// Index holds the rows of all tenants. When it is full, the least recently used place of the tenant with the most rows is removed. The zero value
-// is not usable: see New. Safe for concurrent use.
+// Index holds the rows and the bans of all tenants, as long as they have any. When it is full, the tenant with the most of both loses its least recently used
+// place, or, if it has only bans, the oldest of them. The zero value is not usable: see New. Safe for concurrent use.
 type Index struct {
-	max    int
+	max    int // of rows and bans
 	shared Shared
 	kept   Kept
 
 	mu      sync.Mutex
 	rows    int
+	bans    int
 	tenants map[policy.Account]*tenant
-	bySize  largest
+	bySize  maxheap.Heap[*tenant] // by the number of their rows and bans
 }
 
-// tenant is one account's rows.
+// tenant is one account's rows and bans.
 type tenant struct {
-	places    *simplelru.LRU[Place, []Row] // oldest row first
-	byKey     map[cache.Key]Place
-	banned    *simplelru.LRU[Place, struct{}]
-	heapIndex int // in Index.bySize
+	name   policy.Account
+	places *simplelru.LRU[Place, []Row] // oldest row first
+	byKey  map[cache.Key]Place
+	banned *simplelru.LRU[Place, struct{}] // nil until a place is banned
+	size   maxheap.Item[*tenant]           // in Index.bySize
 }
 
-// New returns an empty index of at most a number of rows; zero means DefaultRows.
+// bans is the number of places where nothing is compared.
+func (t *tenant) bans() int {
+	if t.banned == nil {
+		return 0
+	}
+	return t.banned.Len()
+}
+
+// New returns an empty index of at most a number of rows and bans; zero means DefaultRows.
 func New(rows int) *Index {
 	if rows <= 0 {
 		rows = DefaultRows
@@ -151,6 +161,7 @@ func (ix *Index) Find(name policy.Account, p Place, now time.Time) []Row {
 	}
 	if len(fresh) == 0 {
 		ix.drop(t, p)
+		ix.resize(t)
 	}
 	return fresh
 }
@@ -159,18 +170,25 @@ func (ix *Index) Find(name policy.Account, p Place, now time.Time) []Row {
 func (ix *Index) Add(name policy.Account, p Place, r *Row) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
-	ix.remove(name, r.Key)
 	t, ok := ix.tenants[name]
 	if !ok {
 		lru, _ := simplelru.NewLRU[Place, []Row](math.MaxInt, nil) // only fails for sizes below 1
-		banned, _ := simplelru.NewLRU[Place, struct{}](maxBanned, nil)
-		t = &tenant{places: lru, byKey: map[cache.Key]Place{}, banned: banned}
+		t = &tenant{name: name, places: lru, byKey: map[cache.Key]Place{}}
+		t.size.Value = t
 		ix.tenants[name] = t
-		heap.Push(&ix.bySize, t)
 	}
-	if t.banned.Contains(p) {
-		return
+	ix.remove(t, r.Key)
+	if t.banned == nil || !t.banned.Contains(p) {
+		ix.insert(t, p, r)
 	}
+	ix.resize(t)
+	for ix.rows+ix.bans > ix.max {
+		ix.evict()
+	}
+}
+
+// insert adds a row to a place, where it replaces the oldest one if there are rowsPerPlace. The index is locked; the caller calls resize.
+func (ix *Index) insert(t *tenant, p Place, r *Row) {
 	rows, _ := t.places.Get(p)
 	if len(rows) == rowsPerPlace {
 		delete(t.byKey, rows[0].Key)
@@ -180,11 +198,26 @@ func (ix *Index) Add(name policy.Account, p Place, r *Row) {
 	t.places.Add(p, append(rows, *r))
 	t.byKey[r.Key] = p
 	ix.rows++
-	heap.Fix(&ix.bySize, t.heapIndex)
-	for ix.rows > ix.max {
-		most := ix.bySize.tenants[0]
-		oldest, _, _ := most.places.GetOldest()
-		ix.drop(most, oldest)
+}
+
+// evict makes the largest tenant smaller. The index is locked, and not empty.
+func (ix *Index) evict() {
+	t := ix.bySize.Largest().Value
+	if oldest, _, ok := t.places.GetOldest(); ok {
+		ix.drop(t, oldest)
+	} else {
+		t.banned.RemoveOldest()
+		ix.bans--
+	}
+	ix.resize(t)
+}
+
+// resize notes a tenant's size after a change, and removes a tenant that has nothing. The index is locked.
+func (ix *Index) resize(t *tenant) {
+	n := len(t.byKey) + t.bans()
+	ix.bySize.Resize(&t.size, int64(n))
+	if n == 0 {
+		delete(ix.tenants, t.name)
 	}
 }
 
@@ -225,7 +258,10 @@ func (ix *Index) embedded(name policy.Account, key cache.Key, vector []float32, 
 func (ix *Index) Remove(name policy.Account, key cache.Key) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
-	ix.remove(name, key)
+	if t, ok := ix.tenants[name]; ok {
+		ix.remove(t, key)
+		ix.resize(t)
+	}
 }
 
 // Ban ends the comparison of questions at the place of a stored answer: they look the same, and are not. The error is that a shared store did not answer.
@@ -246,10 +282,18 @@ func (ix *Index) banAt(name policy.Account, key cache.Key) {
 	if !ok {
 		return
 	}
-	if p, ok := t.byKey[key]; ok {
-		t.banned.Add(p, struct{}{})
-		ix.drop(t, p)
+	p, ok := t.byKey[key]
+	if !ok {
+		return
 	}
+	before := t.bans()
+	if t.banned == nil {
+		t.banned, _ = simplelru.NewLRU[Place, struct{}](maxBanned, nil) // only fails for sizes below 1
+	}
+	t.banned.Add(p, struct{}{})
+	ix.bans += t.bans() - before
+	ix.drop(t, p) // at least one row: there are no more rows and bans than before
+	ix.resize(t)
 }
 
 // ban drops a place that another gateway has banned. That it is, the shared store says at each look.
@@ -258,6 +302,7 @@ func (ix *Index) ban(name policy.Account, p Place) {
 	defer ix.mu.Unlock()
 	if t, ok := ix.tenants[name]; ok {
 		ix.drop(t, p)
+		ix.resize(t)
 	}
 }
 
@@ -289,12 +334,8 @@ func (ix *Index) Has(name policy.Account, key cache.Key) bool {
 	return ok
 }
 
-// remove is Remove with the index locked.
-func (ix *Index) remove(name policy.Account, key cache.Key) {
-	t, ok := ix.tenants[name]
-	if !ok {
-		return
-	}
+// remove removes the row of a stored answer, if there is one. The index is locked; the caller calls resize.
+func (ix *Index) remove(t *tenant, key cache.Key) {
 	p, ok := t.byKey[key]
 	if !ok {
 		return
@@ -307,10 +348,9 @@ func (ix *Index) remove(name policy.Account, key cache.Key) {
 	t.places.Add(p, slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.Key == key }))
 	delete(t.byKey, key)
 	ix.rows--
-	heap.Fix(&ix.bySize, t.heapIndex)
 }
 
-// drop removes a place. The index is locked.
+// drop removes a place. The index is locked; the caller calls resize.
 func (ix *Index) drop(t *tenant, p Place) {
 	rows, _ := t.places.Peek(p)
 	for i := range rows {
@@ -318,35 +358,4 @@ func (ix *Index) drop(t *tenant, p Place) {
 	}
 	ix.rows -= len(rows)
 	t.places.Remove(p)
-	heap.Fix(&ix.bySize, t.heapIndex)
-}
-
-// largest is a max-heap of tenants by rows. It implements heap.Interface.
-type largest struct{ tenants []*tenant }
-
-// Len is the number of tenants.
-func (l *largest) Len() int { return len(l.tenants) }
-
-// Less reports whether tenant i has more rows than tenant j.
-func (l *largest) Less(i, j int) bool { return len(l.tenants[i].byKey) > len(l.tenants[j].byKey) }
-
-// Swap exchanges two tenants.
-func (l *largest) Swap(i, j int) {
-	l.tenants[i], l.tenants[j] = l.tenants[j], l.tenants[i]
-	l.tenants[i].heapIndex, l.tenants[j].heapIndex = i, j
-}
-
-// Push appends a tenant.
-func (l *largest) Push(x any) {
-	t, _ := x.(*tenant)
-	t.heapIndex = len(l.tenants)
-	l.tenants = append(l.tenants, t)
-}
-
-// Pop removes the last tenant. It is not used: tenants are never removed, since there are no more of them than accounts.
-func (l *largest) Pop() any {
-	last := len(l.tenants) - 1
-	t := l.tenants[last]
-	l.tenants = l.tenants[:last]
-	return t
 }
