@@ -7,8 +7,8 @@ import (
 	"bardo.money/gateway/e2e/fake"
 )
 
-// TestD56LargePaymentsAreSettledFirst: the transfer has happened when the request fails at the provider, and is the wallet's credit; what is served is charged to
-// that.
+// TestD56LargePaymentsAreSettledFirst: the transfer has happened when the request fails at the provider, and all of it is the wallet's credit; of a request that is
+// served, the cost and the fee are charged.
 func TestD56LargePaymentsAreSettledFirst(t *testing.T) {
 	t.Parallel()
 	c := startChain(t)
@@ -20,7 +20,7 @@ func TestD56LargePaymentsAreSettledFirst(t *testing.T) {
 		t.Fatalf("%d %s", got.Status, got.Body)
 	}
 	settle(t, c, 1)
-	if has := creditOf(t, g, wallet); has != first.Value-1000 {
+	if has := creditOf(t, g, wallet); has != first.Value {
 		t.Errorf("the wallet has a credit of %d", has)
 	}
 	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 100, Output: 50}})
@@ -29,7 +29,7 @@ func TestD56LargePaymentsAreSettledFirst(t *testing.T) {
 		t.Fatalf("%d %s", got.Status, got.Body)
 	}
 	settle(t, c, 2)
-	want := first.Value + second.Value - 2*1000 - usualCost
+	want := first.Value + second.Value - 1000 - usualCost
 	for i := 0; creditOf(t, g, wallet) != want; i++ {
 		if i > 100 {
 			t.Fatalf("the wallet has a credit of %d, want %d", creditOf(t, g, wallet), want)

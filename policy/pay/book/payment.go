@@ -195,6 +195,21 @@ func (b *Book) MarkServed(ctx context.Context, id int64, charge, captured policy
 		id, b.holder, int64(charge), int64(captured), b.now().UnixMicro())
 }
 
+// MarkSettledFirst notes that a payment's whole value is moved before its request is served, durably. Until MarkCharged it has no fee, since nothing was
+// served for it. The error is ErrLost if it is another gateway's.
+func (b *Book) MarkSettledFirst(ctx context.Context, id int64) error {
+	return b.own(ctx, `UPDATE payment SET service = 'served', charge = 0, fee = 0, captured = amount, changed = ?3 WHERE id = ?1 AND holder = ?2
+	AND (service = 'serving' OR service = 'served' AND booked = 0 AND charge = 0)`, // or it was noted before the connection was lost
+		id, b.holder, b.now().UnixMicro())
+}
+
+// MarkCharged notes what the request of a payment that was settled first cost, and its fee, durably. The error is ErrLost if the payment is another
+// gateway's, or was booked without a charge.
+func (b *Book) MarkCharged(ctx context.Context, id int64, charge, fee policy.Micro) error {
+	return b.own(ctx, `UPDATE payment SET charge = ?3, fee = ?4, changed = ?5 WHERE id = ?1 AND holder = ?2 AND service = 'served' AND booked = 0 AND charge IN (0, ?3)`,
+		id, b.holder, int64(charge), int64(fee), b.now().UnixMicro())
+}
+
 // Release lets a payment be used again: its request cost nothing. A payment that serves no request is left alone.
 func (b *Book) Release(ctx context.Context, id int64) error {
 	now := b.now()

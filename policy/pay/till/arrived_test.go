@@ -26,7 +26,6 @@ func checkAReleasedPaymentThatArrivedIsItsPayers(t *testing.T, s *shop) {
 		t.Fatal(err)
 	}
 	s.is(t, &p, book.Confirmed)
-	s.credit(t, 10_000)
 	s.serve(t, &p, 4000)
 	s.credit(t, 6000)
 	if _, err := s.Take(t.Context(), s.payment(1), pay.Word{}, 11_000, "req_third"); !errors.Is(err, book.ErrSpent) {

@@ -11,14 +11,14 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// Settlement before service: the payment becomes the wallet's credit, and the request is charged to that. It is for payers one of whose payments failed, unless that
-// was forgiven, and for large payments. Only scheme exact can be settled before the cost is known.
+// Settlement before service, for payers with a failed payment that was not forgiven, and for large payments. Only scheme exact can be settled before the cost
+// is known. The payment is booked when its request ends: with the request's charge and the fee, or, if nothing was served, as credit without a fee.
 
 // ErrUnsettled says that a payment that is settled first is not in a block yet. It is on its way, and what it brings is its wallet's credit.
 var ErrUnsettled = errors.New("the payment is being settled, and its request was not served")
 
-// firstTime is how long a request waits for its payment.
-const firstTime = 30 * time.Second
+// firstTimeout is how long a request waits for its payment.
+const firstTimeout = 30 * time.Second
 
 // reserve makes a payment the request's; first tells that it has to be settled before that is served. What its payer owes may be on its way beyond the limit.
 func (t *Till) reserve(ctx context.Context, p *pay.Payment, requestID string, block uint64, owed policy.Micro) (row book.Payment, first bool, err error) {
@@ -71,15 +71,20 @@ func (t *Till) SettlesFirst(amount policy.Micro) bool {
 	return !until.IsZero()
 }
 
-// settleFirst has a payment settled, and sets what the request may cost aside of what it brought and of the credit that makes up for what it lacks, which stays aside
-// meanwhile.
-func (t *Till) settleFirst(ctx context.Context, p Taken, price policy.Micro) (Taken, error) {
-	defer t.Ledger.Release(p.hold)
-	if err := t.Book.MarkServed(context.WithoutCancel(ctx), p.ID, 0, p.Value); err != nil {
+// settleFirst has a payment settled, and returns it once it is in a block. After an error the payment's money, if it arrives, is its payer's credit.
+func (t *Till) settleFirst(ctx context.Context, p Taken) (taken Taken, err error) {
+	defer func() {
+		if err != nil {
+			t.Ledger.Release(p.hold)
+			t.unbooked.forget(p.ID)
+		}
+	}()
+	t.unbooked.change(p.ID, func(bool) bool { return true })
+	if err := t.Book.MarkSettledFirst(context.WithoutCancel(ctx), p.ID); err != nil {
 		return Taken{Payment: p.Payment}, err
 	}
 	t.kick()
-	wait, cancel := context.WithTimeout(ctx, t.patience)
+	wait, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
 	row, err := t.Await(wait, p.ID)
 	switch {
@@ -90,15 +95,7 @@ func (t *Till) settleFirst(ctx context.Context, p Taken, price policy.Micro) (Ta
 	case row.Settlement != book.Confirmed && row.Settlement != book.Final:
 		return Taken{Payment: row}, ErrUnsettled
 	}
-	if err := t.credit(ctx, &row); err != nil {
-		return Taken{Payment: row}, err
-	}
-	t.Ledger.Release(p.hold)
-	hold, err := t.Ledger.Reserve(ctx, pay.Account(row.From), row.Request, min(price, row.Value.Plus(p.Credit)-p.Owed)-row.Fee)
-	if _, short := errors.AsType[*ledger.InsufficientError](err); short { // another request took the credit just now
-		err = ErrUnsettled
-	}
-	return Taken{Payment: row, Credit: p.Credit, Owed: p.Owed, hold: hold, first: true}, err
+	return Taken{Payment: row, Credit: p.Credit, Owed: p.Owed, hold: p.hold, first: true, fee: p.Fee}, nil
 }
 
 // credit adds what a payment brings to its payer's account, without a charge. It may be repeated.
@@ -110,7 +107,21 @@ func (t *Till) credit(ctx context.Context, p *book.Payment) error {
 	return t.Book.MarkBooked(ctx, p.ID)
 }
 
-// servedFirst charges a request to what was set aside of its wallet's credit.
+// servedFirst books a payment that is in a block already, and what its request cost.
 func (t *Till) servedFirst(ctx context.Context, p *Taken, c ledger.Charge) (ledger.Receipt, error) {
-	return t.Ledger.Capture(ctx, p.hold, c)
+	defer t.unbooked.forget(p.ID)
+	p.Charge, p.Fee = c.Amount, p.fee
+	if err := t.Book.MarkCharged(ctx, p.ID, p.Charge, p.Fee); err != nil {
+		return ledger.Receipt{}, err
+	}
+	return t.bookCharge(ctx, &p.Payment, p.hold, c)
+}
+
+// releaseFirst makes a payment that is in a block already its payer's credit, since nothing was served for it. One whose booking failed is left to adopt.
+func (t *Till) releaseFirst(ctx context.Context, p *Taken) error {
+	defer t.unbooked.forget(p.ID)
+	if p.Charge > 0 {
+		return nil
+	}
+	return t.credit(ctx, &p.Payment)
 }

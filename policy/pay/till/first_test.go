@@ -17,17 +17,23 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// run has the till settle in the background.
+// run has the till settle in the background until the test ends.
 func (s *shop) run(t *testing.T) {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { s.Run(ctx) })
-	t.Cleanup(func() { stop(); running.Wait() })
+	t.Cleanup(s.start(t))
 }
 
-// TestD56SettledBeforeServed: the transfer is in a block before the request is served, its cost is charged to the wallet's credit, and a request that costs
-// nothing leaves it there. A payment that is smaller than the threshold is settled afterwards, and one by scheme upto that is not is refused: it would be
+// start has the till settle in the background until stop.
+func (s *shop) start(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { s.Run(ctx) })
+	return func() { cancel(); running.Wait() }
+}
+
+// TestD56SettledBeforeServed: the transfer is in a block before the request is served, its cost and the fee are charged to what it brought, and after a request that costs
+// nothing all of it is the wallet's credit. A payment that is smaller than the threshold is settled afterwards, and one by scheme upto that is not is refused: it would be
 // the way around.
 func TestD56SettledBeforeServed(t *testing.T) { inBoth(t, checkD56SettledBeforeServed) }
 
@@ -37,14 +43,14 @@ func checkD56SettledBeforeServed(t *testing.T, s *shop) {
 	s.run(t)
 	p := s.take(t, 1)
 	s.is(t, &p, book.Confirmed)
-	s.credit(t, 10_000)
 	s.serve(t, &p, 4000)
 	s.credit(t, 6000)
 	q := s.take(t, 2)
+	s.credit(t, 6000)
 	if err := s.Release(t.Context(), &q); err != nil {
 		t.Fatal(err)
 	}
-	s.credit(t, 16_000)
+	s.credit(t, 6000+11_000)
 	if _, err := s.Take(t.Context(), s.payment(2), pay.Word{}, 11_000, "req_x"); !errors.Is(err, book.ErrSpent) {
 		t.Errorf("a payment that is the wallet's credit: %v", err)
 	}
@@ -101,8 +107,8 @@ func checkPitfall10APayerWhoFailedIsSettledFirst(t *testing.T, s *shop) {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	s.is(t, &p, book.Confirmed)
-	wantOwed(t, s, 0)
 	s.serve(t, &p, 4000)
+	wantOwed(t, s, 0)
 	s.credit(t, 6000)
 }
 
@@ -243,7 +249,7 @@ func TestD56AnUnsettledPaymentIsNotServed(t *testing.T) {
 
 func checkD56AnUnsettledPaymentIsNotServed(t *testing.T, s *shop) {
 	t.Helper()
-	s.SettleFirst, s.patience = 1, 50*time.Millisecond
+	s.SettleFirst, s.timeout = 1, 50*time.Millisecond
 	got, err := s.Take(t.Context(), s.payment(1), pay.Word{}, 11_000, "req_1")
 	if !errors.Is(err, ErrUnsettled) || got.Service != book.Served {
 		t.Fatalf("%+v, %v", got.Payment, err)
@@ -253,7 +259,7 @@ func checkD56AnUnsettledPaymentIsNotServed(t *testing.T, s *shop) {
 		s.look(t, time.Second)
 	}
 	s.is(t, &got, book.Confirmed)
-	s.credit(t, 10_000)
+	s.credit(t, 11_000)
 	h, err := s.Ledger.Reserve(t.Context(), pay.Account(pay.Address{3}), "req_1", 4000)
 	if err != nil {
 		t.Fatal(err)

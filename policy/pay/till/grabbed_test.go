@@ -323,7 +323,7 @@ func TestAReleasedPermitThatWasUsedIsRefused(t *testing.T) {
 		}
 		s.chain.by[pay.Word{99}] = q.From
 		s.chain.mine(pay.Word{99}, q.Nonce)
-		s.patience = time.Millisecond
+		s.timeout = time.Millisecond
 		var r *pay.Refusal
 		if got, err := s.Take(t.Context(), q, pay.Word{}, 11_000, requestOf(2)); !errors.As(err, &r) || r.Reason != pay.ReasonNonceUsed {
 			t.Errorf("%+v, %v", got.Payment, err)

@@ -120,7 +120,7 @@ func (h *history) takeOne() {
 	if pays {
 		p.Value += owes
 	}
-	h.patience = time.Millisecond
+	h.timeout = time.Millisecond
 	taken, err := h.Take(h.Context(), p, pay.Word{}, 11_000, fmt.Sprintf("req_%03d", h.nonce))
 	if r, ok := errors.AsType[*pay.Refusal](err); ok && (r.Reason == pay.ReasonExposure || r.Reason == pay.ReasonBlocked || r.Reason == pay.ReasonValue && owes > 0 && !pays) {
 		return
@@ -168,7 +168,7 @@ func (h *history) resend() {
 		return
 	}
 	p := h.free[h.random.IntN(len(h.free))]
-	h.patience = time.Millisecond
+	h.timeout = time.Millisecond
 	taken, err := h.Take(h.Context(), p, pay.Word{}, 11_000, fmt.Sprintf("req_%03d_again", p.Nonce[0]))
 	if err == nil {
 		h.release(&taken)

@@ -30,8 +30,8 @@ func (t *Till) Run(ctx context.Context) {
 
 // yield lets another gateway settle.
 func (t *Till) yield(ctx context.Context) {
-	const patience = 5 * time.Second
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	const timeout = 5 * time.Second
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	if err := t.Book.Yield(ctx); err != nil {
 		t.Log.Warn("other gateways settle payments only after a while", "error", err)
@@ -118,11 +118,14 @@ func (t *Till) adopt(ctx context.Context, others bool) error {
 	errs := []error{err}
 	for i := range left {
 		p := &left[i]
+		if t.unbooked.of(p.ID) {
+			continue
+		}
 		if p.Service == book.Serving {
 			errs = append(errs, t.Book.Release(ctx, p.ID))
 			continue
 		}
-		if p.Charge == 0 { // it was settled first, and its request is charged to the account, or was never served
+		if p.Charge == 0 { // it was settled first, and nothing was served for it
 			errs = append(errs, t.credit(ctx, p))
 			continue
 		}
@@ -346,6 +349,9 @@ func (t *Till) unmined(ctx context.Context, p *book.Payment, sent []book.Sent, h
 		if over, err := t.late(ctx, p, head); over || err != nil {
 			return err
 		}
+		if len(sent) == 0 && p.Charge == 0 { // somebody else's transfer, which a reorganisation removed: nothing was served for it, so none is sent from here (D-56)
+			return nil
+		}
 		return t.Book.Refused(ctx, p.ID, "its transaction was replaced")
 	}
 	if t.Now().Sub(sent[0].At) >= t.Bump {
@@ -412,7 +418,7 @@ func (t *Till) writeLosses(ctx context.Context) error {
 		if err == nil {
 			err = t.Book.MarkLost(ctx, p.ID)
 		}
-		if errs = append(errs, err); err == nil {
+		if errs = append(errs, err); err == nil && (p.Charge > 0 || loss > 0) { // else nothing was served for it
 			t.Log.Error("a payment could not be settled", "request", p.Request, "payer", p.From.String(), "amount_usd", p.Captured.String(), "reason", p.Reason)
 			t.Lost(Loss{Account: pay.Account(p.From), Payer: p.From.String(), Request: p.Request, Amount: p.Captured, Loss: loss, Reason: p.Reason})
 		}

@@ -85,8 +85,9 @@ type Till struct {
 	resent    map[int64]time.Time
 	wasted    noted[int] // transactions of payments that were mined and moved nothing, since the start
 	asked     time.Time
-	patience  time.Duration    // of requests whose payments are settled first
+	timeout   time.Duration    // of requests whose payments are settled first
 	lag       time.Duration    // of a node behind another one, at most
+	unbooked  noted[bool]      // payments of this gateway that are settled first, while their requests run
 	absent    noted[time.Time] // payments that are used, and whose transfers are not found: since when
 	lost      atomic.Pointer[losses]
 }
@@ -102,7 +103,7 @@ func New(o Options) *Till {
 	if o.Lost == nil {
 		o.Lost = func(Loss) {}
 	}
-	return &Till{Options: o, kicked: make(chan struct{}, 1), resent: map[int64]time.Time{}, patience: firstTime, lag: lagTime}
+	return &Till{Options: o, kicked: make(chan struct{}, 1), resent: map[int64]time.Time{}, timeout: firstTimeout, lag: lagTime}
 }
 
 func or[T comparable](v, unset T) T {
@@ -120,7 +121,8 @@ type Taken struct {
 	Credit policy.Micro
 	Owed   policy.Micro // what its payer owed for payments that never arrived: it is taken of the payment first
 	hold   *ledger.Hold
-	first  bool // it is settled, and the request is charged to the payer's account
+	first  bool         // it is in a block already
+	fee    policy.Micro // with first: due when its request is served
 }
 
 // Take verifies a payment for a request that costs at most price, and reserves it; credit of the payer makes up for what it lacks. The error is a
@@ -171,7 +173,7 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 	}
 	taken := Taken{Payment: row, Credit: short, Owed: owed, hold: hold}
 	if first || arrived {
-		return t.settleFirst(ctx, taken, price)
+		return t.settleFirst(ctx, taken)
 	}
 	return taken, nil
 }
@@ -323,9 +325,13 @@ func (t *Till) bookCharge(ctx context.Context, p *book.Payment, h *ledger.Hold, 
 	return r, t.Book.MarkBooked(ctx, p.ID)
 }
 
-// Release gives a payment back whose request cost nothing: nothing goes to the chain, and the payer may use it again.
+// Release gives a payment back whose request cost nothing: nothing goes to the chain, and the payer may use it again. One that was settled first becomes its
+// payer's credit, without a fee.
 func (t *Till) Release(ctx context.Context, p *Taken) error {
 	t.Ledger.Release(p.hold)
+	if p.first {
+		return t.releaseFirst(ctx, p)
+	}
 	return t.Book.Release(context.WithoutCancel(ctx), p.ID)
 }
 

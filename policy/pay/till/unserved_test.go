@@ -1,0 +1,160 @@
+package till
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/pay"
+	"bardo.money/gateway/policy/pay/book"
+)
+
+// TestD56AFailedPaymentThatWasNotServedCostsNothing: a payment that is settled first, and whose transfer fails, leaves no debt, also not the fee, and is no
+// loss of the operator.
+func TestD56AFailedPaymentThatWasNotServedCostsNothing(t *testing.T) {
+	inBoth(t, func(t *testing.T, s *shop) {
+		t.Helper()
+		s.SettleFirst, s.timeout = 1, 50*time.Millisecond
+		got, err := s.Take(t.Context(), s.payment(1), pay.Word{}, 11_000, requestOf(1))
+		if !errors.Is(err, ErrUnsettled) {
+			t.Fatal(err)
+		}
+		s.chain.used[pay.Word{1}] = pay.Word{} // cancelled
+		for range 4 {
+			s.look(t, 6*time.Second)
+		}
+		s.is(t, &got, book.Failed)
+		if owed, err := s.Owed(t.Context(), pay.Address{3}); owed != 0 || err != nil || len(s.lost) != 0 {
+			t.Errorf("the payer owes %s, losses %+v, %v", owed, s.lost, err)
+		}
+		s.credit(t, 0)
+		s.timeout = firstTimeout
+		s.run(t)
+		p, err := s.Take(t.Context(), s.payment(2), pay.Word{}, 11_000, requestOf(2))
+		if err != nil || p.Owed != 0 {
+			t.Fatalf("the next payment: %+v, %v", p, err)
+		}
+		s.serve(t, &p, 4000)
+		s.credit(t, 6000)
+	})
+}
+
+// TestD56APaymentThatIsSettledFirstIsBookedWhenItsRequestEnds, however long that takes, and by the next gateway if this one ends: with the charge and the fee
+// if the cost was stored, else as credit without a fee.
+func TestD56APaymentThatIsSettledFirstIsBookedWhenItsRequestEnds(t *testing.T) {
+	for _, row := range []struct {
+		name          string
+		charge        policy.Micro
+		credit, shown policy.Micro
+	}{{"while it is served", 0, 11_000, 0}, {"when its cost is known", 4000, 6000, 1000}} {
+		t.Run(row.name, func(t *testing.T) {
+			inBoth(t, func(t *testing.T, s *shop) {
+				t.Helper()
+				s.SettleFirst = 1
+				stop := s.start(t)
+				p := s.take(t, 1)
+				stop()
+				s.look(t, 2*time.Minute)
+				if got, err := s.Book.ByID(t.Context(), p.ID); err != nil || got.Booked {
+					t.Fatalf("%+v, %v", got, err)
+				}
+				if row.charge > 0 {
+					if err := s.Book.MarkCharged(t.Context(), p.ID, row.charge, p.fee); err != nil {
+						t.Fatal(err)
+					}
+				}
+				s.reopen(t)
+				s.look(t, time.Second)
+				s.credit(t, row.credit)
+				got, err := s.Book.ByID(t.Context(), p.ID)
+				if v := got.View(); err != nil || !got.Booked || v.Fee != row.shown || v.Credit != row.credit {
+					t.Errorf("%+v, %v", v, err)
+				}
+				if err := s.Book.MarkCharged(t.Context(), p.ID, 5000, p.fee); !errors.Is(err, book.ErrLost) {
+					t.Errorf("charged after it was booked: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestD56AReleaseAfterAFailedBookingCreditsNothing: the request was served, and is charged later.
+func TestD56AReleaseAfterAFailedBookingCreditsNothing(t *testing.T) {
+	s := open(t, t.TempDir(), "")
+	s.SettleFirst = 1
+	stop := s.start(t)
+	p := s.take(t, 1)
+	stop()
+	p.Charge, p.Fee = 4000, p.fee
+	if err := errors.Join(s.Book.MarkCharged(t.Context(), p.ID, p.Charge, p.Fee), s.Release(t.Context(), &p)); err != nil {
+		t.Fatal(err)
+	}
+	s.credit(t, 0)
+	s.look(t, 6*time.Second)
+	s.credit(t, 6000)
+}
+
+// keepReleased takes and releases a payment that somebody else moves, and which is its payer's credit then.
+func (s *shop) keepReleased(t *testing.T) (p Taken) {
+	t.Helper()
+	s.chain.height = 9
+	p = s.take(t, 1)
+	if err := s.Release(t.Context(), &p); err != nil {
+		t.Fatal(err)
+	}
+	s.chain.mine(pay.Word{99}, pay.Word{1})
+	s.look(t, 20*time.Second)
+	s.look(t, time.Second)
+	s.is(t, &p, book.Confirmed)
+	s.credit(t, 11_000)
+	return p
+}
+
+// removeBlocks takes all blocks with transactions out of the chain.
+func (s *shop) removeBlocks(t *testing.T) {
+	t.Helper()
+	clear(s.chain.mined)
+	clear(s.chain.used)
+	for range 9 {
+		s.look(t, 5*time.Second)
+	}
+}
+
+// TestD56ACreditedTransferThatAReorganisationRemovesIsNotSent: nothing was served for the payment, so that nothing of it goes to the chain from here. It is
+// credit, once, when the transfer is in a block again.
+func TestD56ACreditedTransferThatAReorganisationRemovesIsNotSent(t *testing.T) {
+	inBoth(t, func(t *testing.T, s *shop) {
+		t.Helper()
+		p := s.keepReleased(t)
+		s.removeBlocks(t)
+		s.is(t, &p, book.Settling)
+		if has, err := s.Credit(t.Context(), pay.Address{3}); has != 0 || err != nil {
+			t.Errorf("credit of %s, %v", has, err)
+		}
+		s.chain.mine(pay.Word{98}, pay.Word{1})
+		s.look(t, 5*time.Second)
+		s.look(t, 5*time.Second)
+		s.is(t, &p, book.Confirmed)
+		s.credit(t, 11_000)
+		if s.chain.prepared != 0 {
+			t.Errorf("%d transactions were signed", s.chain.prepared)
+		}
+	})
+}
+
+// TestD56ACreditWhoseTransferIsNotMinedAgainIsTakenBack when its authorization has expired, without a debt.
+func TestD56ACreditWhoseTransferIsNotMinedAgainIsTakenBack(t *testing.T) {
+	inBoth(t, func(t *testing.T, s *shop) {
+		t.Helper()
+		p := s.keepReleased(t)
+		s.removeBlocks(t)
+		s.look(t, 10*time.Minute)
+		s.look(t, 5*time.Second)
+		s.is(t, &p, book.Failed)
+		s.credit(t, 0)
+		if owed, err := s.Owed(t.Context(), pay.Address{3}); owed != 0 || err != nil || s.chain.prepared != 0 || len(s.lost) != 0 {
+			t.Errorf("the payer owes %s, %d transactions were signed, losses %+v, %v", owed, s.chain.prepared, s.lost, err)
+		}
+	})
+}
