@@ -62,8 +62,9 @@ var soundTree = map[string]string{
 	"extproc/upstream/failure.go": `package upstream`,
 	"extproc/batch/batch.go":      `package batch; import (_ "bardo.money/gateway/extproc/upstream"; _ "bardo.money/gateway/xds/state")`,
 	"extproc/deferred/store.go":   `package deferred; import (_ "bardo.money/gateway/extproc/batch"; _ "bardo.money/gateway/extproc/stream")`,
-	"policy/ledger/ledger.go": `package ledger; import (_ "bardo.money/gateway/policy/ledger/audit"; _ "bardo.money/gateway/policy/ledger/chargelog"; _ "bardo.money/gateway/policy/ledger/keys"
+	"policy/ledger/ledger.go": `package ledger; import (_ "bardo.money/gateway/policy/ledger/audit"; _ "bardo.money/gateway/policy/ledger/chargelog"; _ "bardo.money/gateway/policy/ledger/commit"; _ "bardo.money/gateway/policy/ledger/keys"
 			_ "bardo.money/gateway/policy/ledger/lock"; _ "bardo.money/gateway/policy/ledger/losses"; _ "bardo.money/gateway/policy/ledger/store"; _ "bardo.money/gateway/policy/ledger/usage")`,
+	"policy/ledger/commit/writer.go": `package commit; import (_ "bardo.money/gateway/policy/ledger/chargelog"; _ "bardo.money/gateway/policy/ledger/store"; _ "bardo.money/gateway/policy/ledger/usage")`,
 	"policy/ledger/lock/lock.go":     `package lock`,
 	"policy/ledger/keys/keys.go":     `package keys; import _ "bardo.money/gateway/policy/ledger/store"`,
 	"policy/ledger/losses/losses.go": `package losses; import _ "bardo.money/gateway/policy/ledger/store"`,

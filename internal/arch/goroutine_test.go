@@ -28,7 +28,7 @@ var goroutines = map[string]struct {
 	"extproc/stream/coroutine/coroutine.go": {1, "client.Serve recovers"},
 	"extproc/structured/checker.go":         {1, "recovers"},
 	"policy/ledger/ledger.go":               {2, "no barrier: a ledger that panicked must not go on"},
-	"policy/ledger/writer.go":               {1, "no barrier: a ledger that panicked must not go on"},
+	"policy/ledger/commit/writer.go":        {1, "no barrier: a ledger that panicked must not go on"},
 	"policy/ledger/chargelog/log.go":        {1, "no barrier: a ledger that panicked must not go on"},
 	"internal/guard/guard.go":               {1, "recovers"},
 	"xds/feed/server.go":                    {1, "of the control plane, which is a process of its own"},

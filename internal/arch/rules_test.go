@@ -13,7 +13,7 @@ var levels = []struct {
 		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/cache/disk", "extproc/cache/redis", "extproc/cache/semantic", "extproc/cache/cachetest", "extproc/render", "extproc/keyring", "extproc/hint", "extproc/conversation",
 		"extproc/batch", "extproc/classifier", "extproc/deferred", "extproc/localembed", "extproc/memory", "extproc/meter", "extproc/pii", "extproc/stored", "extproc/stream", "extproc/stream/coroutine", "extproc/upstream", "extproc/record",
 		"extproc/attestation", "extproc/cognition", "extproc/epoch", "extproc/injection", "extproc/savings", "extproc/governor", "extproc/x402",
-		"policy/*", "policy/catalog/catalogtest", "policy/ledger/audit", "policy/ledger/chargelog", "policy/ledger/keys", "policy/ledger/lock", "policy/ledger/losses", "policy/ledger/store", "policy/ledger/usage", "policy/ledger/postgres", "policy/ledger/postgres/postgrestest", "policy/pay/book", "policy/pay/reconcile", "policy/pay/till", "policy/pay/evm", "policy/pay/typed", "policy/pay/outgoing", "policy/pay/client", "policy/pay/facilitator", "policy/pay/remote", "policy/quota/redis", "models", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
+		"policy/*", "policy/catalog/catalogtest", "policy/ledger/audit", "policy/ledger/chargelog", "policy/ledger/commit", "policy/ledger/keys", "policy/ledger/lock", "policy/ledger/losses", "policy/ledger/store", "policy/ledger/usage", "policy/ledger/postgres", "policy/ledger/postgres/postgrestest", "policy/pay/book", "policy/pay/reconcile", "policy/pay/till", "policy/pay/evm", "policy/pay/typed", "policy/pay/outgoing", "policy/pay/client", "policy/pay/facilitator", "policy/pay/remote", "policy/quota/redis", "models", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
 	}},
 	{2, "part", []string{
 		"extproc/api", "extproc/passthrough", "extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health",
@@ -71,7 +71,8 @@ var engines = map[string][]string{
 	"policy/resolve":       {"policy/catalog", "policy/budget", "policy/privacy"},   // what a wallet affords is one table
 	"policy/intent":        {"policy/privacy"},                                      // what a class of tasks asks of a provider
 	"policy/profile":       {"policy/intent"},
-	"policy/ledger":        {"policy/ledger/audit", "policy/ledger/keys", "policy/ledger/losses", "policy/ledger/usage", "policy/ledger/chargelog", "policy/ledger/lock", "policy/ledger/store"}, // it applies what the log has to the store
+	"policy/ledger":        {"policy/ledger/audit", "policy/ledger/commit", "policy/ledger/keys", "policy/ledger/losses", "policy/ledger/usage", "policy/ledger/chargelog", "policy/ledger/lock", "policy/ledger/store"}, // accounts and gateways, which it builds on the others
+	"policy/ledger/commit": {"policy/ledger/chargelog", "policy/ledger/store", "policy/ledger/usage"},                                                                                                                    // entries of the log are applied to the store, with their sums
 	"policy/ledger/keys":   {"policy/ledger/store"},
 	"policy/ledger/losses": {"policy/ledger/store"},
 	"policy/ledger/store":  {"policy/ledger/lock"},

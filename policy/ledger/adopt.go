@@ -1,15 +1,13 @@
 package ledger
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 
 	"bardo.money/gateway/policy/ledger/chargelog"
 	"bardo.money/gateway/policy/ledger/lock"
+	"bardo.money/gateway/policy/ledger/store"
 )
 
 // leftover is the charge log of a dead gateway.
@@ -80,15 +78,15 @@ func (b *book) adopt(left []leftover) (refused map[*chargelog.Entry]error, err e
 	refused = map[*chargelog.Entry]error{}
 	for _, f := range left {
 		for _, e := range f.entries {
-			o := &op{apply: func(b *book) error { return b.write(e, f.instance) }}
-			if err := b.apply(o); err != nil {
+			failed, err := b.InSavepoint(func() error { return b.write(e, f.instance) })
+			if err != nil {
 				return nil, err
 			}
-			if isOutage(o.err) {
-				return nil, o.err
+			if _, outage := store.Outage(failed); outage {
+				return nil, failed
 			}
-			if o.err != nil {
-				refused[e] = o.err
+			if failed != nil {
+				refused[e] = failed
 			}
 		}
 	}
@@ -155,21 +153,12 @@ func (l *Ledger) keepRefused(prefix string, e *chargelog.Entry, why error) error
 		return nil
 	}
 	l.o.Log.Error("ledger: the store refuses a charge of the charge log", "error", why, "kept_in", prefix+chargelog.RefusedSuffix)
-	line, err := json.Marshal(map[string]any{"error": why.Error(), "change": e})
-	if err != nil {
-		return err
-	}
-	f, err := os.OpenFile(prefix+chargelog.RefusedSuffix, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(f, "%s\n", line)
-	return errors.Join(err, f.Sync(), f.Close())
+	return chargelog.AppendRefused(prefix, e, why)
 }
 
 // keepOwnRefused is keepRefused for an entry of this gateway. Nothing of a closed ledger, or of an account that is not there, is a charge.
-func (l *Ledger) keepOwnRefused(o *op) {
-	if err := l.keepRefused(chargelog.PrefixOf(l.path, l.instance.Load()), o.entry, o.err); err != nil {
+func (l *Ledger) keepOwnRefused(e *chargelog.Entry, why error) {
+	if err := l.keepRefused(chargelog.PrefixOf(l.path, l.instance.Load()), e, why); err != nil {
 		l.o.Log.Error("ledger: a refused charge could not be kept", "error", err)
 	}
 }

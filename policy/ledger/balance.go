@@ -79,7 +79,7 @@ func (l *Ledger) Deposit(ctx context.Context, acct policy.Account, amount policy
 		return 0, err
 	}
 	var stored policy.Micro
-	err := l.writer.do(func(b *book) (err error) { stored, err = b.deposit(acct, amount, ref, l.o.Now()); return err }, func(err error) {
+	err := l.do(func(b *book) (err error) { stored, err = b.deposit(acct, amount, ref, l.o.Now()); return err }, func(err error) {
 		if a := l.inMemory(acct); a != nil && err == nil {
 			a.setStored(stored)
 		}

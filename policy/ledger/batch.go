@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/commit"
 	"bardo.money/gateway/policy/ledger/store"
 	"bardo.money/gateway/policy/ledger/usage"
 )
@@ -19,20 +21,40 @@ var errOneByOne = errors.New("the charges of a batch are to be applied one by on
 // batchLeast is the least number of charges that are applied together.
 const batchLeast = 2
 
-// isPlain reports whether an op is a charge that can be applied together with others: it has no loss, and takes nothing beyond its gateway's block.
-func (o *op) isPlain() bool {
-	if o.receipt == nil || o.entry.Charge == nil || len(o.entry.Kept) > 0 {
-		return false
-	}
-	return !o.entry.Prepaid || !o.entry.Open && o.entry.Paid == o.entry.Charge.Amount
+// batched is a charge of this gateway that may be applied with others.
+type batched struct {
+	entry   *chargelog.Entry
+	payer   *account // nil for a metered or anonymous request
+	receipt *Receipt // set by the batch
 }
 
-// plain is how many of the first ops are plain charges.
-func plain(ops []*op) (n int) {
-	for n < len(ops) && ops[n].isPlain() {
-		n++
+// isPlain reports whether a charge can be applied together with others: it has no loss, and takes nothing beyond its gateway's block.
+func (c *batched) isPlain() bool {
+	if c.entry.Charge == nil || len(c.entry.Kept) > 0 {
+		return false
 	}
-	return n
+	return !c.entry.Prepaid || !c.entry.Open && c.entry.Paid == c.entry.Charge.Amount
+}
+
+// plain returns the plain charges that a group begins with.
+func plain(ops []*commit.Op) (charges []*batched) {
+	for _, o := range ops {
+		c, ok := o.Batch.(*batched)
+		if !ok || !c.isPlain() {
+			break
+		}
+		charges = append(charges, c)
+	}
+	return charges
+}
+
+// applyBatch applies the plain charges that a group begins with as one, and returns how many; none if there are too few.
+func (b *book) applyBatch(ops []*commit.Op) (applied int, err error) {
+	charges := plain(ops)
+	if len(charges) < batchLeast {
+		return 0, nil
+	}
+	return len(charges), b.applyTogether(charges)
 }
 
 // The rows of a charge, and what the charges of one account take from it: each is an account, an amount and an instance.
@@ -73,18 +95,18 @@ func (t *batch) reset() {
 }
 
 // applyTogether applies plain charges, and sets their receipts. After an error nothing of the transaction may be kept.
-func (b *book) applyTogether(ops []*op) error {
+func (b *book) applyTogether(charges []*batched) error {
 	t := &b.batch
 	defer t.reset()
-	if err := b.draw(t, ops); err != nil {
+	if err := b.draw(t, charges); err != nil {
 		return err
 	}
 	var last int64
 	if err := b.Row(`SELECT coalesce(max(id), 0) FROM journal`).Scan(&last); err != nil {
 		return err
 	}
-	for _, o := range ops {
-		t.add(o, &last)
+	for _, c := range charges {
+		t.add(c, &last)
 	}
 	for _, i := range []struct {
 		into   *store.Bulk
@@ -94,15 +116,15 @@ func (b *book) applyTogether(ops []*op) error {
 			return err
 		}
 	}
-	for _, o := range ops {
-		b.receive(t, o)
+	for _, c := range charges {
+		b.setReceipt(t, c)
 	}
 	return nil
 }
 
 // draw takes the charges out of the blocks and balances. The error is errOneByOne where others have returned one of the gateway's blocks.
-func (b *book) draw(t *batch, ops []*op) error {
-	if err := b.draft(t, ops); err != nil {
+func (b *book) draw(t *batch, charges []*batched) error {
+	if err := b.draft(t, charges); err != nil {
 		return err
 	}
 	for row, d := range t.byRow {
@@ -132,49 +154,49 @@ func (b *book) draw(t *batch, ops []*op) error {
 }
 
 // draft adds up the charges of each account.
-func (b *book) draft(t *batch, ops []*op) error {
+func (b *book) draft(t *batch, charges []*batched) error {
 	if t.drafts == nil {
 		t.drafts, t.byRow = map[*account]*draft{}, map[int64]*draft{}
 	}
-	for _, o := range ops {
-		if !o.entry.Prepaid {
+	for _, c := range charges {
+		if !c.entry.Prepaid {
 			continue
 		}
-		d, ok := t.drafts[o.payer]
+		d, ok := t.drafts[c.payer]
 		if !ok {
-			row, err := b.numberOf(o.payer)
+			row, err := b.numberOf(c.payer)
 			if err != nil {
 				return err
 			}
 			d = &draft{row: row}
-			t.drafts[o.payer], t.byRow[row] = d, d
+			t.drafts[c.payer], t.byRow[row] = d, d
 		}
-		d.sum += o.entry.Paid
+		d.sum += c.entry.Paid
 	}
 	return nil
 }
 
 // add adds the rows of a charge. last is the latest journal's id.
-func (t *batch) add(o *op, last *int64) {
-	c := o.entry.Charge
+func (t *batch) add(b *batched, last *int64) {
+	c := b.entry.Charge
 	var journal any
-	if o.entry.Prepaid && c.Amount > 0 {
+	if b.entry.Prepaid && c.Amount > 0 {
 		*last++
 		journal = *last
 		t.journals = append(t.journals, journal, c.RequestID, c.At.UnixMicro())
-		t.entries = append(t.entries, journal, t.drafts[o.payer].row, int64(c.Amount))
+		t.entries = append(t.entries, journal, t.drafts[b.payer].row, int64(c.Amount))
 	}
 	t.request = usage.AppendRequest(t.request, c, journal, c.Amount)
 }
 
-// receive sets the receipt of a charge that was applied, and adds it to the sums.
-func (b *book) receive(t *batch, o *op) {
-	c := o.entry.Charge
-	*o.receipt = Receipt{Charged: c.Amount}
-	if o.entry.Prepaid {
-		d := t.drafts[o.payer]
+// setReceipt sets the receipt of a charge that was applied, and adds the charge to the sums of usage.
+func (b *book) setReceipt(t *batch, of *batched) {
+	c := of.entry.Charge
+	*of.receipt = Receipt{Charged: c.Amount}
+	if of.entry.Prepaid {
+		d := t.drafts[of.payer]
 		d.sum -= c.Amount
-		o.receipt.Balance = d.left + d.sum
+		of.receipt.Balance = d.left + d.sum
 	}
 	b.tally.Add(c, c.Amount)
 }

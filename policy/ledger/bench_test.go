@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/commit"
 )
 
 // BenchmarkPairs is a reserve and a durable capture by 128 workers, at the rate that lasts.
@@ -213,16 +214,12 @@ func BenchmarkApply(b *testing.B) {
 			}
 			n := 0
 			apply := func() {
-				ops := make([]*op, group)
+				ops := make([]*commit.Op, group)
 				for i := range ops {
 					ops[i] = chargeOp(l, fmt.Sprint("key", n%keys))
 					n++
 				}
-				l.writer.exclusive(func() {
-					if !l.writer.commit(ops) {
-						b.Fatal("the group was not committed")
-					}
-				})
+				commitGroup(b, l, ops)
 			}
 			for n < before {
 				apply()
@@ -241,16 +238,15 @@ func BenchmarkApply(b *testing.B) {
 }
 
 // chargeOp is a charge of an account whose block pays.
-func chargeOp(l *Ledger, key string) *op {
+func chargeOp(l *Ledger, key string) *commit.Op {
 	h := &Hold{account: l.account(policy.Account(key)), request: newRequestID(), amount: 1500}
 	p := h.pay(&Charge{
 		RequestID: h.request, Account: h.account.name, Amount: 1500, ProviderCost: 1_400_000_000, Tokens: Tokens{Input: 250, Output: 30},
 		Provider: "openai", Model: "gpt-4o-mini", Status: "ok", Record: make([]byte, 700), At: time.Now(),
 	}, false)
-	return &op{
-		entry: p.entry, payer: h.account, receipt: &p.applied, done: p.end,
-		apply: func(b *book) (err error) { p.applied, err = b.captureHold(p.entry, h.account); return err },
-	}
+	o := l.captureOp(p)
+	o.Done = p.end
+	return o
 }
 
 // newRequestID is an id like the gateway's: it begins with the time.

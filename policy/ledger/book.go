@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
-// book is the connection that writes, with what its transaction adds to the sums of usage, and with the batch of charges at hand.
+// book is the connection that writes, with what its transaction adds to the sums of usage, and with the batch of charges that is being applied.
 type book struct {
 	*store.Book
 
@@ -20,16 +20,20 @@ func newBook(b *store.Book, now func() time.Time) *book {
 	return &book{Book: b, tally: usage.NewTally(), now: now}
 }
 
-// atomically runs one change in a transaction of its own.
+// atomically runs a change in a transaction of its own.
 func (b *book) atomically(change func(*book) error) error {
-	err := b.Atomically(func() error {
-		if err := change(b); err != nil {
-			return err
-		}
-		return b.tally.Write(b.Book)
-	})
-	if err != nil {
-		b.tally.Clear()
-	}
-	return err
+	return b.tally.Atomically(b.Book, func() error { return change(b) })
+}
+
+// do runs a change and returns once it is durable or has failed. done, which may be nil, runs after the commit and before the next one.
+func (l *Ledger) do(change func(*book) error, done func(error)) error {
+	return l.writer.Do(func() error { return change(l.book) }, done)
+}
+
+// write is do without done.
+func (l *Ledger) write(change func(*book) error) error { return l.do(change, nil) }
+
+// between runs a function with exclusive use of the book, between two commits. Only the janitor may call it, which ends before the writer does.
+func (l *Ledger) between(run func(*book) error) error {
+	return l.writer.Between(func() error { return run(l.book) })
 }

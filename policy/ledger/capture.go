@@ -8,6 +8,7 @@ import (
 
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/commit"
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
@@ -59,22 +60,29 @@ func (l *Ledger) capture(ctx context.Context, h *Hold, c Charge) (Receipt, error
 		return Receipt{}, err
 	}
 	p := h.pay(&c, open)
-	o := &op{entry: p.entry, payer: h.account, receipt: &p.applied}
-	o.apply = func(b *book) (err error) { p.applied, err = b.captureHold(p.entry, h.account); return err }
-	o.done = func(err error) { l.pending.remove(p.entry); p.end(err) }
+	o := l.captureOp(p)
+	o.Done = func(err error) { l.pending.remove(p.entry); p.end(err) }
 	l.pending.add(p.entry)
-	if err := l.writer.append(o); err != nil {
+	if err := l.writer.Append(o); err != nil {
 		l.pending.remove(p.entry)
 		p.undo()
 		return Receipt{}, err
 	}
 	if l.durable.Load() {
-		l.writer.waitSynced(o)
+		l.writer.WaitSynced(o)
 	}
 	if p.receipt.Loss > 0 { // the key is blocked before it may be unblocked by a deposit
-		_ = l.writer.do(func(*book) error { return nil }, nil)
+		_ = l.do(func(*book) error { return nil }, nil)
 	}
 	return p.receipt, nil
+}
+
+// captureOp applies a payment, alone or in a batch.
+func (l *Ledger) captureOp(p *payment) *commit.Op {
+	return &commit.Op{
+		Entry: p.entry, Batch: &batched{p.entry, p.hold.account, &p.applied},
+		Apply: func() (err error) { p.applied, err = l.book.captureHold(p.entry, p.hold.account); return err },
+	}
 }
 
 // chargedBefore is the receipt of an earlier charge of the hold, or of another hold of the request whose charge is not in the store yet.
@@ -98,7 +106,7 @@ func (l *Ledger) cover(ctx context.Context, h *Hold, amount policy.Micro) (open 
 		return false, nil
 	}
 	err = l.grow(ctx, h, more, false)
-	if isUnwritable(err) {
+	if commit.IsUnwritable(err) {
 		return true, nil
 	}
 	return false, err
@@ -115,8 +123,8 @@ func (l *Ledger) Record(c Charge) error {
 	a.beginSpending(c.Amount)
 	e := &chargelog.Entry{Charge: &c}
 	var r Receipt
-	o := &op{entry: e, receipt: &r, apply: func(b *book) (err error) { r.Charged, err = b.record(&c); return err }}
-	o.done = func(err error) {
+	o := &commit.Op{Entry: e, Batch: &batched{entry: e, receipt: &r}, Apply: func() (err error) { r.Charged, err = l.book.record(&c); return err }}
+	o.Done = func(err error) {
 		if err != nil {
 			r.Charged = 0
 		}
@@ -124,8 +132,8 @@ func (l *Ledger) Record(c Charge) error {
 		a.endSpending(&c, r.Charged)
 	}
 	l.pending.add(e)
-	if err := l.writer.append(o); err != nil {
-		o.done(err)
+	if err := l.writer.Append(o); err != nil {
+		o.Done(err)
 		return fmt.Errorf("record request %s: %w", c.RequestID, err)
 	}
 	return nil

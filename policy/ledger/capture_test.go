@@ -290,7 +290,7 @@ WHERE a.name = ? AND k.instance = ?`, id, l.instance.Load()).Scan(&block)
 // flush applies what is in the charge log.
 func flush(t testing.TB, l *Ledger) {
 	t.Helper()
-	if err := l.writer.do(func(*book) error { return nil }, nil); err != nil {
+	if err := l.do(func(*book) error { return nil }, nil); err != nil {
 		t.Fatal(err)
 	}
 }

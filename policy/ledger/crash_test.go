@@ -97,7 +97,7 @@ func serveUntilKilled(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := l.writer.between(func(b *book) error { b.Hook = steps.commit; return nil }); err != nil {
+	if err := l.between(func(b *book) error { b.Hook = steps.commit; return nil }); err != nil {
 		return err
 	}
 	failed := make(chan error)

@@ -2,10 +2,8 @@ package ledger
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"strings"
 
 	"bardo.money/gateway/internal/seal"
 	"bardo.money/gateway/policy"
@@ -28,15 +26,15 @@ func (l *Ledger) Rate(ctx context.Context, f Feedback) (before Feedback, ok bool
 	if err != nil {
 		return before, false, fmt.Errorf("feedback on request %s: %w", f.RequestID, err)
 	}
-	f.Reason = sealReason(texts, f.RequestID, f.Reason)
-	err = l.writer.do(func(b *book) (err error) { before, ok, err = usage.Rate(b.Book, &f); return err }, nil)
+	f.Reason = usage.SealReason(texts, f.RequestID, f.Reason)
+	err = l.do(func(b *book) (err error) { before, ok, err = usage.Rate(b.Book, &f); return err }, nil)
 	if errors.Is(err, usage.ErrNotOwner) {
 		err = ErrReused
 	}
 	if err != nil {
 		return before, false, fmt.Errorf("feedback on request %s: %w", f.RequestID, err)
 	}
-	before.Reason = openReason(texts, before.RequestID, before.Reason)
+	before.Reason = usage.OpenReason(texts, before.RequestID, before.Reason)
 	return before, ok, nil
 }
 
@@ -50,7 +48,7 @@ func (l *Ledger) FeedbackOn(ctx context.Context, request string) (f Feedback, ok
 	if err != nil {
 		return Feedback{}, false, fmt.Errorf("feedback on request %s: %w", request, err)
 	}
-	f.Reason = openReason(texts, request, f.Reason)
+	f.Reason = usage.OpenReason(texts, request, f.Reason)
 	return f, ok, nil
 }
 
@@ -67,34 +65,6 @@ func (l *Ledger) texts() (seal.Sealer, error) {
 	return l.o.Texts()
 }
 
-// reasonRow names the row that a reason belongs to.
-func reasonRow(request string) string { return "reason " + request }
-
-// sealReason is a reason as it is stored: encrypted, in base64, behind a mark.
-func sealReason(texts seal.Sealer, request, reason string) string {
-	if reason == "" {
-		return ""
-	}
-	return usage.SealedReason + base64.RawStdEncoding.EncodeToString(texts.Seal(reasonRow(request), []byte(reason)))
-}
-
-// openReason reads a stored reason: "" where it was encrypted with another key. Earlier versions stored reasons in clear, without a mark.
-func openReason(texts seal.Sealer, request, stored string) string {
-	sealed, ok := strings.CutPrefix(stored, usage.SealedReason)
-	if !ok {
-		return stored
-	}
-	b, err := base64.RawStdEncoding.DecodeString(sealed)
-	if err != nil {
-		return ""
-	}
-	reason, err := texts.Open(reasonRow(request), b)
-	if err != nil {
-		return ""
-	}
-	return string(reason)
-}
-
 // sealReasons encrypts the reasons that earlier versions stored in clear, once there is a key.
 func (l *Ledger) sealReasons() {
 	texts, err := l.texts()
@@ -102,6 +72,6 @@ func (l *Ledger) sealReasons() {
 		return
 	}
 	l.inSteps("encryption of reasons", func(b *book) (int64, error) {
-		return usage.SealReasons(b.Book, func(request, reason string) string { return sealReason(texts, request, reason) })
+		return usage.SealReasons(b.Book, texts)
 	})
 }

@@ -34,7 +34,7 @@ func (l *Ledger) Forgive(ctx context.Context, acct policy.Account, which Forgive
 	if err := ctx.Err(); err != nil {
 		return Forgiven{}, err
 	}
-	err = l.writer.do(func(b *book) error {
+	err = l.do(func(b *book) error {
 		row, err := b.prepaidBalance(acct)
 		if err != nil {
 			return err

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/commit"
 	"bardo.money/gateway/policy/ledger/lock"
 	"bardo.money/gateway/policy/ledger/store"
 	"bardo.money/gateway/policy/ledger/usage"
@@ -46,7 +48,7 @@ func (l *Ledger) joinStore(b *book) error {
 	err = l.alive.Release()
 	l.alive = alive
 	l.instance.Store(b.Instance)
-	return errors.Join(err, l.writer.backlog.place(b.Path, b.Instance, earlier == 0))
+	return errors.Join(err, l.writer.PlaceLog(chargelog.PrefixOf(b.Path, b.Instance), earlier == 0))
 }
 
 // rejoin joins a store whose file was replaced, for instance by a backup. Money in memory is not backed by blocks there.
@@ -203,19 +205,16 @@ func (a *account) suspend() {
 
 // heartbeat runs every second in a gateway: it checks that the store exists, recovers dead gateways, and re-registers if it looks dead itself.
 func (l *Ledger) heartbeat() {
-	if err := l.writer.backlog.isThere(); err != nil {
-		l.writer.backlog.begin(err)
-	}
+	l.writer.CheckLog()
 	l.keepLease()
-	if l.writer.backlog.storeFailure() != nil {
+	if l.StoreFailure() != nil {
 		return
 	}
-	if err := l.writer.between((*book).CheckFile); err != nil {
-		l.writer.backlog.beginStore(err)
+	if !l.writer.CheckStore() {
 		return
 	}
 	c, err := l.recoverDead(l.write)
-	if isUnwritable(err) {
+	if commit.IsUnwritable(err) {
 		return
 	}
 	if err != nil {
@@ -225,18 +224,15 @@ func (l *Ledger) heartbeat() {
 	if len(c.dead) > 0 {
 		l.o.Log.Info("ledger: gave back what stopped gateways had left held", "gateways", len(c.dead))
 	}
-	l.writer.shared.Store(len(c.alive) > 0)
+	l.writer.SetShared(len(c.alive) > 0)
 	if c.here && l.alive.Exists() {
 		return
 	}
 	l.o.Log.Error("ledger: this gateway's lock file was removed while it ran; it takes another one", "file", l.alive.Path)
-	if err := l.writer.between(l.joinStore); err != nil {
+	if err := l.between(l.joinStore); err != nil {
 		l.o.Log.Error("ledger: no lock could be taken beside the store", "error", err)
 	}
 }
-
-// write commits a change, grouped with others.
-func (l *Ledger) write(change func(*book) error) error { return l.writer.do(change, nil) }
 
 // forgetFree drops the free part of all blocks.
 func (l *Ledger) forgetFree() {

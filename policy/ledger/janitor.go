@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/commit"
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
@@ -47,18 +48,18 @@ type surplus struct {
 
 // returnIdle returns the free part of the blocks of keys that were idle.
 func (l *Ledger) returnIdle() {
-	if l.writer.backlog.storeFailure() != nil {
+	if l.StoreFailure() != nil {
 		return
 	}
 	quiet := l.collectIdle(l.o.Now().Add(-l.o.IdleReturn))
 	if len(quiet) == 0 {
 		return
 	}
-	err := l.writer.do(func(b *book) error { return b.returnSurplus(quiet) }, nil)
+	err := l.do(func(b *book) error { return b.returnSurplus(quiet) }, nil)
 	for _, s := range quiet {
 		s.end(err)
 	}
-	if err != nil && !isUnwritable(err) {
+	if err != nil && !commit.IsUnwritable(err) {
 		l.o.Log.Error("ledger: idle money was not given back", "error", err)
 	}
 }
@@ -131,9 +132,9 @@ func (l *Ledger) removeOld(what string, remove func(*book) (int64, error)) {
 // inSteps changes rows, up to usage.PruneLimit at a time, until there are none left, so that charges are not delayed. what is logged with an error.
 func (l *Ledger) inSteps(what string, change func(*book) (int64, error)) {
 	changed := int64(usage.PruneLimit)
-	for changed == usage.PruneLimit && !l.stopping() && l.writer.backlog.storeFailure() == nil {
-		err := l.writer.do(func(b *book) (err error) { changed, err = change(b); return err }, nil)
-		if isUnwritable(err) {
+	for changed == usage.PruneLimit && !l.stopping() && l.StoreFailure() == nil {
+		err := l.do(func(b *book) (err error) { changed, err = change(b); return err }, nil)
+		if commit.IsUnwritable(err) {
 			return
 		}
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/commit"
 )
 
 // journalTrial plays requests on a gateway whose power fails, or which is killed, at any step of its charge log and its commits, again and
@@ -55,7 +56,7 @@ func (p *journalTrial) start() {
 	p.disk = &lossyDisk{}
 	p.options.charges.Wrap = p.disk.wrap
 	p.l = openWith(p, p.path, p.options)
-	if err := p.l.writer.between(func(b *book) error { b.Hook = p.disk.commit; return nil }); err != nil {
+	if err := p.l.between(func(b *book) error { b.Hook = p.disk.commit; return nil }); err != nil {
 		p.Fatal(err)
 	}
 	p.this = map[string]journaled{}
@@ -72,7 +73,7 @@ func (p *journalTrial) request() {
 		err = p.l.Record(Charge{RequestID: id, Account: key, Amount: amount, Record: make([]byte, p.random.IntN(700))})
 	} else {
 		var h *Hold
-		if h, err = p.l.Reserve(p.Context(), key, id, amount+policy.Micro(p.random.Int64N(100))); isUnwritable(err) {
+		if h, err = p.l.Reserve(p.Context(), key, id, amount+policy.Micro(p.random.Int64N(100))); commit.IsUnwritable(err) {
 			return
 		}
 		if err == nil {
@@ -82,7 +83,7 @@ func (p *journalTrial) request() {
 	if err != nil {
 		p.Fatalf("request %s: %v", id, err)
 	}
-	log := p.l.writer.backlog.current()
+	log := p.l.writer.Log()
 	j := journaled{amount: amount, key: key, log: log, end: log.End()}
 	if p.l.Writable() != nil { // it is in memory alone: its answer's end goes out, and who sees this knows of the outage
 		j.end = 1 << 62
@@ -96,9 +97,9 @@ func (p *journalTrial) one() {
 	case n < 7:
 		p.request()
 	case n == 7:
-		_ = p.l.writer.backlog.current().Sync()
+		_ = p.l.writer.Log().Sync()
 	case n == 8:
-		_ = p.l.writer.do(func(*book) error { return nil }, nil) // applies
+		_ = p.l.do(func(*book) error { return nil }, nil) // applies
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/commit"
 )
 
 // Kept is a resource that a provider stores.
@@ -19,17 +20,17 @@ func (l *Ledger) Keep(ctx context.Context, things ...Kept) error {
 		return err
 	}
 	e := &chargelog.Entry{Kept: things, KeptAt: l.o.Now().UnixMicro()}
-	o := &op{
-		entry: e,
-		apply: func(b *book) error { return b.keep(e) },
-		done:  func(error) { l.pending.remove(e) },
+	o := &commit.Op{
+		Entry: e,
+		Apply: func() error { return l.book.keep(e) },
+		Done:  func(error) { l.pending.remove(e) },
 	}
 	l.pending.add(e)
-	if err := l.writer.append(o); err != nil {
+	if err := l.writer.Append(o); err != nil {
 		l.pending.remove(e)
 		return fmt.Errorf("keep %s: %w", things[0].ID, err)
 	}
-	l.writer.waitSynced(o)
+	l.writer.WaitSynced(o)
 	return nil
 }
 
@@ -90,7 +91,7 @@ func (l *Ledger) Drop(ctx context.Context, id string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err := l.writer.do(func(b *book) error {
+	err := l.do(func(b *book) error {
 		_, err := b.Exec(`DELETE FROM kept WHERE id = ?`, id)
 		return err
 	}, nil)

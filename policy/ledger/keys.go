@@ -100,7 +100,7 @@ func (l *Ledger) changeKeys(ctx context.Context, change func(*book) error) error
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return l.writer.do(change, func(err error) {
+	return l.do(change, func(err error) {
 		if err == nil {
 			l.generation.Add(1)
 		}
@@ -114,7 +114,7 @@ func (l *Ledger) Generation() uint64 { return l.generation.Load() }
 // Key reads a key; ok is false when there is none. While a database is known not to answer, the error comes without a wait for it.
 func (l *Ledger) Key(ctx context.Context, id policy.Account) (k KeyRow, ok bool, err error) {
 	defer tellAway(&err)
-	if f := l.writer.backlog.storeFailure(); reasonOf(f) == store.Away {
+	if f := l.StoreFailure(); f != nil && f.Reason == store.Away {
 		return KeyRow{}, false, fmt.Errorf("key %s: %w", id, f)
 	}
 	k, err = keys.Find(ctx, l.reads, id)

@@ -2,9 +2,9 @@
 // API keys. Everything is in one store (package store), which gateways and command-line tools open concurrently. The package does not know prices, HTTP, or
 // how a key is verified.
 //
-// What it is made of, from below: store is the database, lock says who runs, keys has the rows of keys, losses what wallets owe and were forgiven, chargelog
-// keeps charges that the store does not have yet, usage has the sums and rows of requests, and audit checks the books. Here is what moves money: accounts, blocks, holds, charges, deposits, the writer that commits them, and
-// what happens when the store fails or a gateway dies.
+// It is built on subpackages: store is the database, lock the locks of running gateways, keys the rows of keys, losses the debts of wallets, chargelog the files
+// of charges that the store lacks, usage the rows and sums of requests, commit the writer of changes, which retries while the store fails, and audit the checks.
+// This package has accounts, blocks, holds, charges and deposits, and the recovery of dead gateways.
 //
 // A key's balance is durable. A part of it, the block, is durably marked as held by a gateway. A request's reservation is taken out of the block
 // in memory only, so that normally no commit precedes the provider's call. A charge is in the gateway's charge log (package chargelog) before
@@ -29,6 +29,7 @@ import (
 	"bardo.money/gateway/internal/seal"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/commit"
 	"bardo.money/gateway/policy/ledger/lock"
 	"bardo.money/gateway/policy/ledger/store"
 	"bardo.money/gateway/policy/ledger/usage"
@@ -54,7 +55,8 @@ type Options struct {
 	Now         func() time.Time                         // nil means time.Now
 	Texts       func() (seal.Sealer, error)              // what callers' texts are encrypted with, asked for each; nil: they are stored as they are
 
-	charges chargelog.Options // in tests: of the charge log
+	charges    chargelog.Options // in tests: of the charge log
+	maxBacklog int64             // in tests: as commit.Options.MaxBacklog
 }
 
 // Errors of the ledger. A lack of money is an *InsufficientError.
@@ -64,9 +66,9 @@ var (
 	// ErrNewerStore says that a newer program wrote the store.
 	ErrNewerStore = store.ErrNewer
 	// ErrClosed says that the ledger is closed.
-	ErrClosed = errors.New("the ledger is closed")
+	ErrClosed = commit.ErrClosed
 	// ErrNotGateway says that a handle without Options.Gateway was asked to reserve.
-	ErrNotGateway = errors.New("only a gateway may reserve money")
+	ErrNotGateway = commit.ErrNotGateway
 	// ErrMetered says that a key has no balance.
 	ErrMetered = errors.New("the key is metered: it has no balance")
 	// ErrUnknownRequest says that there is no such request of this account, or none any more.
@@ -92,7 +94,8 @@ type Ledger struct {
 	reads      *store.Readers
 	pending    pending
 	refused    usage.Refusals
-	writer     *writer
+	writer     *commit.Writer
+	book       *book // belongs to whoever the writer gives exclusive use
 	generation atomic.Uint64
 	durable    atomic.Bool // as Options.Durable
 
@@ -114,7 +117,7 @@ func Open(ctx context.Context, path string, o Options) (*Ledger, error) {
 	}
 	l.durable.Store(o.Durable)
 	l.closed = sync.OnceValue(l.shutDown)
-	l.writer.start()
+	l.writer.Start()
 	l.janitor.Go(l.tidy)
 	return l, nil
 }
@@ -123,13 +126,8 @@ func (o Options) withDefaults() Options {
 	o.Retention = positive(o.Retention, 30*24*time.Hour)
 	o.ReserveWait = positive(o.ReserveWait, 1500*time.Millisecond)
 	o.IdleReturn = positive(o.IdleReturn, time.Second)
-	o.Flush = positive(o.Flush, 100*time.Millisecond)
-	o.Poll = positive(o.Poll, 250*time.Millisecond)
 	o.Patience = positive(o.Patience, 10*time.Second)
 	o.Lease = positive(o.Lease, 5*time.Minute)
-	if o.Outage == nil {
-		o.Outage = func(Outage) {}
-	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
@@ -173,7 +171,6 @@ func (l *Ledger) open(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	l.writer.changed, l.writer.renewed, l.writer.expelled, l.writer.refused = l.readChanges, l.rejoin, l.joinStore, l.keepOwnRefused
 	reads, err := b.OpenReads(ctx)
 	if err != nil {
 		return err
@@ -184,7 +181,7 @@ func (l *Ledger) open(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	l.writer.shared.Store(len(c.alive) > 0)
+	l.writer.SetShared(len(c.alive) > 0)
 	if l.o.Gateway {
 		if err := l.joinStore(b); err != nil {
 			return err
@@ -209,8 +206,8 @@ func (l *Ledger) openStore(ctx context.Context, name string) (*book, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.writer = newWriter(newBook(b, l.o.Now), l.o)
-	return l.writer.book, nil
+	l.use(b)
+	return l.book, nil
 }
 
 // openDatabase connects to a store in PostgreSQL, whose own name its files have.
@@ -226,10 +223,23 @@ func (l *Ledger) openDatabase(ctx context.Context, url string) (*book, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.writer = newWriter(newBook(b, l.o.Now), l.o)
+	l.use(b)
 	l.lease.Length = l.o.Lease
 	b.Place.Lease = &l.lease
-	return l.writer.book, l.lockOpening(ctx, b.Path)
+	return l.book, l.lockOpening(ctx, b.Path)
+}
+
+// use makes a connection that of the writer.
+func (l *Ledger) use(b *store.Book) {
+	l.book = newBook(b, l.o.Now)
+	charges := l.o.charges
+	charges.Delay = l.o.Sync
+	l.writer = commit.New(b, l.book.tally, commit.Options{
+		Gateway: l.o.Gateway, Charges: charges, MaxBacklog: l.o.maxBacklog,
+		Flush: l.o.Flush, Poll: l.o.Poll, Committed: l.o.Committed, Outage: l.o.Outage, Now: l.o.Now, Log: l.o.Log,
+		Together: l.book.applyBatch, Changed: l.readChanges, Refused: l.keepOwnRefused,
+		Replaced: func() error { return l.rejoin(l.book) }, Expelled: func() error { return l.joinStore(l.book) },
+	})
 }
 
 func (l *Ledger) lockOpening(ctx context.Context, path string) error {
@@ -262,18 +272,14 @@ func (l *Ledger) CloseWithin(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 	}
-	var err error
-	if l.writer.backlog != nil {
-		err = l.writer.backlog.secure()
-	}
-	return errors.Join(fmt.Errorf("close ledger: the store did not take everything in time; %d charges are kept beside it for the next start", l.Unwritten().Charges), err)
+	return errors.Join(fmt.Errorf("close ledger: the store did not take everything in time; %d charges are kept beside it for the next start", l.Unwritten().Charges), l.writer.SecureLog())
 }
 
 func (l *Ledger) shutDown() error {
 	close(l.stop)
 	l.janitor.Wait()
 	l.writeRefusals()
-	l.writer.stop()
+	l.writer.Stop()
 	err := l.leaveStore()
 	if err := errors.Join(err, l.release()); err != nil {
 		return fmt.Errorf("close ledger: %w", err)
@@ -287,18 +293,18 @@ func (l *Ledger) leaveStore() error {
 	if !l.o.Gateway {
 		return nil
 	}
-	left, err := l.writer.backlog.close()
-	if f := l.writer.backlog.storeFailure(); f != nil {
+	left, err := l.writer.CloseLog()
+	if f := l.StoreFailure(); f != nil {
 		return errors.Join(err, fmt.Errorf("%s wait: %w", left, f))
 	}
-	return errors.Join(err, l.writer.book.atomically(func(b *book) error { return b.removeDead([]int64{b.Instance}) }))
+	return errors.Join(err, l.book.atomically(func(b *book) error { return b.removeDead([]int64{b.Instance}) }))
 }
 
 // release closes all files and connections.
 func (l *Ledger) release() error {
 	var errs []error
 	if l.writer != nil {
-		errs = append(errs, l.writer.book.Close(), l.writer.backlog.abandon())
+		errs = append(errs, l.book.Close(), l.writer.AbandonLog())
 	}
 	if l.reads != nil {
 		errs = append(errs, l.reads.Close())

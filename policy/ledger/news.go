@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/commit"
 	"bardo.money/gateway/policy/ledger/store"
 )
 
@@ -20,26 +21,26 @@ type keyChange struct {
 // readChanges is called by the writer's goroutine after another process changed the store.
 func (l *Ledger) readChanges() {
 	l.generation.Add(1)
-	if !l.o.Gateway || l.writer.backlog.storeFailure() != nil { // at the end of an outage it is called again
+	if !l.o.Gateway || l.StoreFailure() != nil { // at the end of an outage it is called again
 		return
 	}
 	if err := l.rereadBalances(); err != nil {
 		l.o.Log.Error("ledger: what other processes have changed cannot be read", "error", err)
 	}
-	all, err := store.ReadAll(context.Background(), l.writer.book, scanNews, `SELECT a.name, b.blocked, b.short_at, coalesce(k.answered, b.short_at)
+	all, err := store.ReadAll(context.Background(), l.book, scanNews, `SELECT a.name, b.blocked, b.short_at, coalesce(k.answered, b.short_at)
 FROM balance b JOIN account a ON a.id = b.account LEFT JOIN block k ON k.account = b.account AND k.instance = ?
 WHERE b.blocked = 1 OR b.short_at > 0`, l.instance.Load())
 	if err != nil {
 		l.o.Log.Error("ledger: what other gateways need cannot be read", "error", err)
 		return
 	}
-	var answers []*op
+	var answers []*commit.Op
 	for _, n := range all {
 		if a := l.inMemory(n.account); a != nil {
 			answers = append(answers, l.apply(a, n)...)
 		}
 	}
-	l.writer.commit(answers)
+	l.writer.Commit(answers)
 }
 
 // rereadBalances reads the balances of keys in use, which other processes may have changed. Nothing is being committed, so that the store has exactly
@@ -49,7 +50,7 @@ func (l *Ledger) rereadBalances() error {
 	if len(used) == 0 {
 		return nil
 	}
-	b := l.writer.book
+	b := l.book
 	rows, err := store.ReadAll(context.Background(), b, scanEntry,
 		`SELECT account, micro FROM balance WHERE account `+b.Among, b.Numbers(slices.Collect(maps.Keys(used))))
 	for _, r := range rows {
@@ -90,7 +91,7 @@ func (l *Ledger) inMemory(name policy.Account) *account {
 }
 
 // apply applies a change to memory and returns the ops to be written.
-func (l *Ledger) apply(a *account, n keyChange) []*op {
+func (l *Ledger) apply(a *account, n keyChange) []*commit.Op {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if n.blocked {
@@ -101,9 +102,9 @@ func (l *Ledger) apply(a *account, n keyChange) []*op {
 	}
 	free, row := a.free, a.row
 	a.free = 0
-	return []*op{{
-		apply: func(b *book) error { return b.returnAndAnswer(row, free, n.shortAt) },
-		done:  func(err error) { a.restore(free, err) },
+	return []*commit.Op{{
+		Apply: func() error { return l.book.returnAndAnswer(row, free, n.shortAt) },
+		Done:  func(err error) { a.restore(free, err) },
 	}}
 }
 

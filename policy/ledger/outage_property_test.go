@@ -9,6 +9,7 @@ import (
 	"github.com/mattn/go-sqlite3"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/commit"
 )
 
 // outageTrial plays requests on two gateways that share a store, whose commits fail now and then, and which are killed and started again,
@@ -52,7 +53,7 @@ func TestD82FailedCommitsAndRestartsLoseNoMoney(t *testing.T) {
 func (p *outageTrial) start(i int) {
 	l := openWith(p, p.path, Options{Gateway: true, IdleReturn: time.Hour, Poll: 2 * time.Millisecond, Flush: 5 * time.Millisecond})
 	f := &faulty{}
-	if err := l.writer.between(func(b *book) error { b.Hook = f.hook; return nil }); err != nil {
+	if err := l.between(func(b *book) error { b.Hook = f.hook; return nil }); err != nil {
 		p.Fatal(err)
 	}
 	p.gateways[i], p.faults[i], p.open[i] = l, f, nil
@@ -67,7 +68,7 @@ func (p *outageTrial) one(i int) {
 		h, err := l.Reserve(p.Context(), "k", id, amount)
 		if err == nil {
 			p.open[i] = append(p.open[i], h)
-		} else if !isUnwritable(err) {
+		} else if !commit.IsUnwritable(err) {
 			p.Fatalf("step %d: %v", p.step, err)
 		}
 	case n < 26 && len(p.open[i]) > 0:

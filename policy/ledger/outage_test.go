@@ -18,6 +18,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/commit"
 	"bardo.money/gateway/policy/ledger/store"
 )
 
@@ -44,7 +45,7 @@ func breakableWith(t testing.TB, path string, o Options) (*Ledger, *faulty) {
 	o.Gateway, o.IdleReturn = true, time.Hour
 	l := openWith(t, path, o)
 	f := &faulty{}
-	if err := l.writer.between(func(b *book) error { b.Hook = f.hook; return nil }); err != nil {
+	if err := l.between(func(b *book) error { b.Hook = f.hook; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return l, f
@@ -63,10 +64,9 @@ func wantUnwritable(t testing.TB, l *Ledger, reason string) {
 // wantStoreFails waits until the gateway has noticed that its store cannot be written. Charges are safe nevertheless.
 func wantStoreFails(t testing.TB, l *Ledger, reason string) {
 	t.Helper()
-	eventually(t, "the gateway notices", func() bool { return l.writer.backlog.storeFailure() != nil })
-	var u *UnwritableError
-	if err := l.writer.backlog.storeFailure(); !errors.As(err, &u) || u.Reason != reason {
-		t.Errorf("%v, want an UnwritableError: %s", err, reason)
+	eventually(t, "the gateway notices", func() bool { return l.StoreFailure() != nil })
+	if f := l.StoreFailure(); f == nil || f.Reason != reason {
+		t.Errorf("%v, want an UnwritableError: %s", f, reason)
 	}
 	if err := l.Writable(); err != nil {
 		t.Error(err)
@@ -77,7 +77,7 @@ func wantStoreFails(t testing.TB, l *Ledger, reason string) {
 func wantWritten(t testing.TB, l *Ledger) {
 	t.Helper()
 	eventually(t, "everything is written", func() bool {
-		return l.Writable() == nil && l.writer.backlog.storeFailure() == nil && len(l.writer.unapplied()) == 0
+		return l.Writable() == nil && l.StoreFailure() == nil && l.pending.isEmpty()
 	})
 }
 
@@ -234,7 +234,7 @@ func TestD82ALogThatFailsClosesTheLedger(t *testing.T) {
 			if o := <-outages; o.Ended {
 				t.Errorf("%+v, want the beginning of an outage", o)
 			}
-			if _, err := l.Reserve(t.Context(), "k", "next", 1); !isUnwritable(err) {
+			if _, err := l.Reserve(t.Context(), "k", "next", 1); !commit.IsUnwritable(err) {
 				t.Errorf("reserve: %v", err)
 			}
 			if _, ok := l.ReserveNow("k", "next", 1); ok {
@@ -272,7 +272,7 @@ func TestD83ADurableChargeWaitsForTheDisk(t *testing.T) {
 	withKey(t, l, "k", 5*usd)
 	h := reserve(t, l, "k", "r", usd)
 	capture(t, l, h, usd)
-	if log := l.writer.backlog.current(); log.Synced() != log.End() {
+	if log := l.writer.Log(); log.Synced() != log.End() {
 		t.Errorf("%d of %d bytes are on disk", log.Synced(), log.End())
 	}
 	fault.set(nil, syscall.EIO)
@@ -289,7 +289,7 @@ func TestWhatABlockHasIsKeptWhileTheStoreIsAway(t *testing.T) {
 	l.Release(reserve(t, l, "k", "has a block", usd/8))
 	f.set(errFull)
 	for range 2 {
-		if _, err := l.Reserve(t.Context(), "k", "more than the block has", 4*usd); !isUnwritable(err) {
+		if _, err := l.Reserve(t.Context(), "k", "more than the block has", 4*usd); !commit.IsUnwritable(err) {
 			t.Errorf("%v", err)
 		}
 	}
@@ -309,7 +309,7 @@ func TestAMistakeInAChangeIsNoOutage(t *testing.T) {
 		"an unknown key":     errorOf(l.Deposit(t.Context(), "nobody", usd, "d")),
 		"what a caller says": l.UpdateKey(t.Context(), "k", func(*KeyRow) error { return errMine }),
 	} {
-		if err == nil || isUnwritable(err) {
+		if err == nil || commit.IsUnwritable(err) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -327,7 +327,7 @@ func TestD82AStoreOfItsGreatestSizeIsFull(t *testing.T) {
 	h := reserve(t, l, "k", "r", usd)
 	pages := func(limit string) {
 		t.Helper()
-		err := l.writer.between(func(b *book) error {
+		err := l.between(func(b *book) error {
 			var n int
 			return b.Row("PRAGMA max_page_count = " + limit).Scan(&n)
 		})
@@ -452,7 +452,7 @@ func TestD82AStoreThatIsReadOnly(t *testing.T) {
 	l, _ := breakable(t, storePath(t))
 	withKey(t, l, "k", 5*usd)
 	h := reserve(t, l, "k", "r", usd)
-	if err := l.writer.between(func(b *book) error { return b.Do("PRAGMA query_only = on") }); err != nil {
+	if err := l.between(func(b *book) error { return b.Do("PRAGMA query_only = on") }); err != nil {
 		t.Fatal(err)
 	}
 	capture(t, l, h, usd)
@@ -461,20 +461,19 @@ func TestD82AStoreThatIsReadOnly(t *testing.T) {
 }
 
 func TestD82TooManyWaitingChargesAreRefused(t *testing.T) {
-	l, f := breakable(t, storePath(t))
+	const limit = 10_000 // bytes
+	l, f := breakableWith(t, storePath(t), Options{maxBacklog: limit})
 	withKey(t, l, "k", 5*usd)
 	h, second, third := reserve(t, l, "k", "r", usd/10), reserve(t, l, "k", "second", usd/10), reserve(t, l, "k", "third", usd/10)
 	f.set(errFull)
-	waiting := func(bytes int64) {
-		l.writer.backlog.mu.Lock()
-		defer l.writer.backlog.mu.Unlock()
-		l.writer.backlog.bytes += bytes
+	half := Charge{Amount: usd / 10, Record: make([]byte, limit/2)}
+	if _, err := l.Capture(t.Context(), h, half); err != nil {
+		t.Fatal(err)
 	}
-	waiting(backlogBytes / 2)
-	capture(t, l, h, usd/10)
-	wantUnwritable(t, l, reasonBacklog)
-	capture(t, l, second, usd/10) // it was in flight
-	waiting(backlogBytes / 2)
+	wantUnwritable(t, l, commit.ReasonBacklog)
+	if _, err := l.Capture(t.Context(), second, half); err != nil { // it was in flight
+		t.Fatal(err)
+	}
 	if _, err := l.Capture(t.Context(), third, Charge{Amount: usd / 10}); fault.From(err).Kind != fault.Unavailable {
 		t.Errorf("%v", err)
 	}
@@ -482,7 +481,6 @@ func TestD82TooManyWaitingChargesAreRefused(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	l.Release(third) // its answer was not delivered
-	waiting(-backlogBytes)
 	f.set(nil)
 	wantWritten(t, l)
 	wantBalance(t, l, "k", Balance{Prepaid: true, Amount: 48 * usd / 10, Available: 48 * usd / 10})

@@ -48,7 +48,7 @@ func giveBack(t testing.TB, l *Ledger) {
 		return
 	}
 	s := surplus{a, amount}
-	s.end(l.writer.do(func(b *book) error { return b.returnSurplus([]surplus{s}) }, nil))
+	s.end(l.do(func(b *book) error { return b.returnSurplus([]surplus{s}) }, nil))
 }
 
 // TestWhatAWalletOwesIsTakenOfWhatComesIn: of what its gateway gives back, of its payments and of deposits, before it is unblocked, and once.

@@ -13,6 +13,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/commit"
 	"bardo.money/gateway/policy/ledger/postgres"
 	"bardo.money/gateway/policy/ledger/postgres/postgrestest"
 	"bardo.money/gateway/policy/ledger/store"
@@ -76,12 +77,12 @@ func TestPostgresAGatewayAloneGivesNothingOutBeyondItsLease(t *testing.T) {
 	eventually(t, "the block may be another's", func() bool {
 		h, err := l.Reserve(t.Context(), "k", "later", usd)
 		l.Release(h)
-		return isUnwritable(err)
+		return commit.IsUnwritable(err)
 	})
 	if _, ok := l.ReserveNow("k", "later", usd); ok || l.Immediate("k") {
 		t.Error("the block is given out")
 	}
-	if _, _, err := l.Key(t.Context(), "k"); !isUnwritable(err) {
+	if _, _, err := l.Key(t.Context(), "k"); !commit.IsUnwritable(err) {
 		t.Errorf("a key is read: %v", err)
 	}
 	s.Restart(t)
@@ -198,17 +199,17 @@ func TestPostgresACommitWithoutAnAnswerIsSettled(t *testing.T) {
 			l := onMachine(t, postgrestest.URL(t), t.TempDir(), Options{})
 			withKey(t, l, "k", 5*usd)
 			cut := losing{after: after}
-			d := *l.writer.book.Dialect
-			commit := d.Commit
+			d := *l.book.Dialect
+			commitBook := d.Commit
 			d.Commit = func(b *store.Book) error {
 				if !cut.cut.CompareAndSwap(false, true) {
-					return commit(b)
+					return commitBook(b)
 				}
 				pid := cutBackend(t, b, cut.after)
 				t.Logf("cut %d", pid)
-				return commit(b)
+				return commitBook(b)
 			}
-			if err := l.writer.between(func(b *book) error { b.Dialect = &d; return nil }); err != nil {
+			if err := l.between(func(b *book) error { b.Dialect = &d; return nil }); err != nil {
 				t.Fatal(err)
 			}
 			_, err := l.Deposit(t.Context(), "k", usd, "d")
@@ -256,8 +257,8 @@ func TestPostgresACommitThatNobodyHeardOfLeavesNothingHeld(t *testing.T) {
 	l := onMachine(t, s.Database(t), t.TempDir(), Options{})
 	withKey(t, l, "k", 5*usd)
 	var once sync.Once
-	d := *l.writer.book.Dialect
-	commit := d.Commit
+	d := *l.book.Dialect
+	commitBook := d.Commit
 	d.Commit = func(b *store.Book) error {
 		once.Do(func() {
 			if err := b.Do("COMMIT"); err != nil {
@@ -265,12 +266,12 @@ func TestPostgresACommitThatNobodyHeardOfLeavesNothingHeld(t *testing.T) {
 			}
 			s.Kill(t)
 		})
-		return commit(b)
+		return commitBook(b)
 	}
-	if err := l.writer.between(func(b *book) error { b.Dialect = &d; return nil }); err != nil {
+	if err := l.between(func(b *book) error { b.Dialect = &d; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Reserve(t.Context(), "k", "r", usd); !isUnwritable(err) {
+	if _, err := l.Reserve(t.Context(), "k", "r", usd); !commit.IsUnwritable(err) {
 		t.Errorf("reserve: %v", err)
 	}
 	s.Restart(t)
@@ -327,7 +328,7 @@ func TestPostgresKilledUnderLoadLosesNothing(t *testing.T) {
 		eventually(t, "charges are acknowledged without the database", func() bool { return count() > n+20 })
 		s.Restart(t)
 		for _, l := range gateways {
-			eventually(t, "it is written again", func() bool { return l.Writable() == nil && l.writer.backlog.storeFailure() == nil })
+			eventually(t, "it is written again", func() bool { return l.Writable() == nil && l.StoreFailure() == nil })
 		}
 	}
 	stop()
@@ -347,7 +348,7 @@ func TestPostgresKilledUnderLoadLosesNothing(t *testing.T) {
 func chargeOne(t *testing.T, l *Ledger, request string) (a acknowledged, ok bool) {
 	t.Helper()
 	h, err := l.Reserve(context.Background(), "rich", request, 2000)
-	if isUnwritable(err) {
+	if commit.IsUnwritable(err) {
 		return a, false
 	}
 	if err != nil {
@@ -380,7 +381,7 @@ func TestPostgresTakesAnyText(t *testing.T) {
 	if rows, err := l.Requests(t.Context(), RequestFilter{Model: "a\uFFFDb"}); err != nil || len(rows) != 1 {
 		t.Errorf("%+v, %v", rows, err)
 	}
-	if capture(t, l, reserve(t, l, "k", odd, usd), usd); l.writer.backlog.storeFailure() != nil {
+	if capture(t, l, reserve(t, l, "k", odd, usd), usd); l.StoreFailure() != nil {
 		t.Error("a charge is refused")
 	}
 	flush(t, l)

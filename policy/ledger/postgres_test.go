@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"bardo.money/gateway/policy/ledger/postgres"
 	"bardo.money/gateway/policy/ledger/store"
@@ -42,27 +41,6 @@ func forPostgres(o *Options, name string) error {
 	o.Connect = postgres.Connect
 	o.Dir = filepath.Join(u.Query().Get("host"), "files-of-"+path.Base(u.Path))
 	return os.MkdirAll(o.Dir, 0o700)
-}
-
-// bookAt is the connection that writes to a new store.
-func bookAt(t testing.TB, name string) *book {
-	t.Helper()
-	var o Options
-	if err := forPostgres(&o, name); err != nil {
-		t.Fatal(err)
-	}
-	d, err := store.SQLite(name)
-	if store.IsPostgres(name) {
-		d, err = store.PostgreSQL(name, o.Connect, o.Dir)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := d.Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return newBook(b, time.Now)
 }
 
 // TestPostgres runs the tests of every store on PostgreSQL.
@@ -199,13 +177,8 @@ var everyStore = map[string]func(*testing.T){
 	"B05KeysOfProjectsOfOwners":                           TestB05KeysOfProjectsOfOwners,
 	"ChangesOfGroupsThatAreRefused":                       TestChangesOfGroupsThatAreRefused,
 	"OldRequestsArePruned":                                TestOldRequestsArePruned,
-	"AChangeThatFailsTakesNothingWithIt":                  TestAChangeThatFailsTakesNothingWithIt,
-	"ALostTransactionFailsItsWholeGroup":                  TestALostTransactionFailsItsWholeGroup,
 	"WhatIsWrittenBehindGoesWithTheNextGroup":             TestWhatIsWrittenBehindGoesWithTheNextGroup,
 	"TheWorldGoesOnAfterAFailedCapture":                   TestTheWorldGoesOnAfterAFailedCapture,
-	"AChangeThatComesAloneIsCommittedByWhoeverBringsIt":   TestAChangeThatComesAloneIsCommittedByWhoeverBringsIt,
-	"WhoeverWaitsForTheBookGetsItBeforeThoseWhoComeLater": TestWhoeverWaitsForTheBookGetsItBeforeThoseWhoComeLater,
-	"WhatQueuesUpDuringACommitIsOneGroup":                 TestWhatQueuesUpDuringACommitIsOneGroup,
 }
 
 // ofFiles are the tests that are about the file or about SQLite, and those that open no store.

@@ -138,7 +138,7 @@ func (p *trial) deposit(m *model, amount policy.Micro) {
 // poll has a gateway look at once what other processes did.
 func poll(t testing.TB, l *Ledger) {
 	t.Helper()
-	if err := l.writer.between(func(*book) error { l.writer.pollChanges(); return nil }); err != nil {
+	if err := l.between(func(*book) error { l.writer.PollChanges(); return nil }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -151,7 +151,7 @@ func (p *trial) returnIdle(m *model) {
 		return
 	}
 	s := surplus{a, amount}
-	s.end(p.l.writer.do(func(b *book) error { return b.returnSurplus([]surplus{s}) }, nil))
+	s.end(p.l.do(func(b *book) error { return b.returnSurplus([]surplus{s}) }, nil))
 }
 
 func (p *trial) compare(m *model) {

@@ -88,7 +88,7 @@ func TestRefusalsAreWrittenAtTheEndAndPrunedLater(t *testing.T) {
 	if n := count(); n != 1 {
 		t.Errorf("%d rows before the retention ends", n)
 	}
-	if err := cli.writer.do(func(b *book) error { _, err := usage.PruneRefusals(b.Book, monday.AddDate(0, 0, 1)); return err }, nil); err != nil {
+	if err := cli.do(func(b *book) error { _, err := usage.PruneRefusals(b.Book, monday.AddDate(0, 0, 1)); return err }, nil); err != nil {
 		t.Fatal(err)
 	}
 	if n := count(); n != 0 {

@@ -8,6 +8,7 @@ import (
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger/audit"
 	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/commit"
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
@@ -212,8 +213,8 @@ func (l *Ledger) SpentByPart(ctx context.Context, acct policy.Account, agent str
 	}
 	out := map[string]policy.Micro{}
 	// The writer reads it, so that it is known which charges are in it: those that it answered before.
-	err = l.writer.do(func(b *book) error { return b.tally.SpentByPart(b.Book, acct, agent, usage.DayOf(day), out) }, nil)
-	if isUnwritable(err) { // free requests are served during an outage
+	err = l.do(func(b *book) error { return b.tally.SpentByPart(b.Book, acct, agent, usage.DayOf(day), out) }, nil)
+	if commit.IsUnwritable(err) { // free requests are served during an outage
 		err = usage.SpentByPart(ctx, l.reads, acct, agent, usage.DayOf(day), out)
 	}
 	if err != nil {
@@ -232,19 +233,19 @@ func (l *Ledger) Refuse(r Refusal) {
 
 // writeRefusals writes the counters, or keeps them after an error.
 func (l *Ledger) writeRefusals() {
-	if l.writer.backlog.storeFailure() != nil {
+	if l.StoreFailure() != nil {
 		return
 	}
 	counts := l.refused.Take()
 	if len(counts) == 0 {
 		return
 	}
-	err := l.writer.do(func(b *book) error { return b.tally.AddRefusals(b.Book, counts) }, nil)
+	err := l.do(func(b *book) error { return b.tally.AddRefusals(b.Book, counts) }, nil)
 	if err == nil {
 		return
 	}
 	l.refused.PutBack(counts)
-	if !isUnwritable(err) {
+	if !commit.IsUnwritable(err) {
 		l.o.Log.Error("ledger: refusals were not written", "error", err)
 	}
 }
@@ -260,7 +261,7 @@ func (l *Ledger) Audit(ctx context.Context) (Report, error) {
 }
 
 func (l *Ledger) audit(ctx context.Context) (r Report, err error) {
-	if _, err := l.recoverDead(l.write); err != nil && !isUnwritable(err) {
+	if _, err := l.recoverDead(l.write); err != nil && !commit.IsUnwritable(err) {
 		return Report{}, err
 	}
 	return audit.Run(ctx, l.reads, l.path, l.o.Patience, func() chargelog.Waiting { return l.Unwritten().InMemory })

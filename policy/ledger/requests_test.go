@@ -19,7 +19,7 @@ func TestRequestsAreListedLatestFirst(t *testing.T) {
 		if i%2 == 1 {
 			c.Status, c.Record = "failed", fmt.Appendf(nil, `{"http_status":50%d,"attempt_log":[{"provider":"q"}]}`, i)
 		}
-		if err := l.writer.do(func(b *book) error { _, err := b.record(&c); return err }, nil); err != nil {
+		if err := l.do(func(b *book) error { _, err := b.record(&c); return err }, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

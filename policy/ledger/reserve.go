@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/commit"
 )
 
 // InsufficientError means that a key cannot pay: its balance is too low, or it is blocked until a deposit because an earlier answer cost more
@@ -51,7 +52,7 @@ func (l *Ledger) Reserve(ctx context.Context, acct policy.Account, requestID str
 	if err == nil || amount == 0 {
 		err = l.grow(ctx, h, amount, true)
 	}
-	if isUnwritable(err) && amount == 0 { // free requests are served during an outage
+	if commit.IsUnwritable(err) && amount == 0 { // free requests are served during an outage
 		err = nil
 	}
 	if err != nil {
@@ -176,7 +177,7 @@ func (l *Ledger) refill(h *Hold, w *shortfall) (asked bool, err error) {
 	var short *InsufficientError
 	returned := false // what was set aside
 	take := func(b *book) (err error) { g, err = b.takeBlock(a.name, w, w.amount-aside, l.o.Now()); return err }
-	err = l.writer.do(take, func(err error) {
+	err = l.do(take, func(err error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.free += aside

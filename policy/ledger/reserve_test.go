@@ -231,7 +231,7 @@ func TestAReserveOutOfTheBlockWritesNothing(t *testing.T) {
 // dataVersion moves with every commit of another handle.
 func dataVersion(t *testing.T, l *Ledger) (v int64) {
 	t.Helper()
-	err := l.writer.do(func(b *book) (err error) { v, err = b.Version(); return err }, nil)
+	err := l.do(func(b *book) (err error) { v, err = b.Version(); return err }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,9 +35,24 @@ func kill(t testing.TB, l *Ledger) {
 	l.closed = func() error { return nil }
 	close(l.stop)
 	l.janitor.Wait()
-	l.writer.stop()
+	l.writer.Stop()
 	if err := l.release(); err != nil && !errors.Is(err, errDead) {
 		t.Error(err)
+	}
+}
+
+// pauseWriter keeps a gateway from writing until resume is called.
+func pauseWriter(t *testing.T, l *Ledger) (resume func()) {
+	t.Helper()
+	paused, resumed, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() { done <- l.between(func(*book) error { close(paused); <-resumed; return nil }) }()
+	<-paused
+	return func() {
+		t.Helper()
+		close(resumed)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -304,12 +319,12 @@ func TestAGatewayWhoseLockFileIsRemovedKeepsTheBooksRight(t *testing.T) {
 	open := reserve(t, a, "k", "open", 2*usd)
 	large := reserve(t, a, "k", "open too", 3*usd)
 	old := a.instance.Load()
-	a.writer.enter() // so that a does not look after its lock before the next one does
+	resume := pauseWriter(t, a) // so that a does not look after its lock before the next one does
 	if err := errors.Join(os.Remove(lockOf(path, old)), os.Remove(chargelog.PrefixOf(path, old)+chargelog.Suffix(0))); err != nil {
 		t.Fatal(err)
 	}
 	cli := tool(t, path) // takes a for dead
-	a.writer.exit()
+	resume()
 	taken := reserve(t, b, "k", "backed", 2*usd)
 	capture(t, a, open, 2*usd)
 	capture(t, a, large, 3*usd)

@@ -88,7 +88,7 @@ func TestWhatAgentsSpentInOneGroupIsReadInIt(t *testing.T) {
 			return err
 		}
 	}
-	errs := asOneGroup(t, l.writer, note(dreamt("a", "k", "g", 10)), func(*book) error { return errMine },
+	errs := asOneGroup(t, l, note(dreamt("a", "k", "g", 10)), func(*book) error { return errMine },
 		func(b *book) error { return b.tally.SpentByPart(b.Book, "k", "g", usage.DayOf(monday), between) }, note(dreamt("b", "k", "g", 20)))
 	if errs[0] != nil || errs[1] == nil || errs[2] != nil || errs[3] != nil {
 		t.Fatalf("%v", errs)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/commit"
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
@@ -51,12 +52,12 @@ func (l *Ledger) spentToday(ctx context.Context, a *account, today int64) (polic
 	}
 	// The writer reads the day's sum, so that it is known which charges are in it: those that it answered before.
 	var stored, sum policy.Micro
-	err := l.writer.do(func(b *book) (err error) { stored, err = b.tally.ChargedOn(b.Book, a.name, today); return err }, func(err error) {
+	err := l.do(func(b *book) (err error) { stored, err = b.tally.ChargedOn(b.Book, a.name, today); return err }, func(err error) {
 		if err == nil {
 			sum = a.setSpent(today, stored, asOf)
 		}
 	})
-	if !isUnwritable(err) {
+	if !commit.IsUnwritable(err) {
 		return sum, err
 	}
 	// Nothing is being applied, so that what the store has and what waits make the sum. Who costs nothing is served nevertheless.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/commit"
 	"bardo.money/gateway/policy/ledger/store"
 )
 
@@ -29,7 +30,7 @@ func (l *Ledger) Stand(ctx context.Context, h *Hold, owner string) error {
 	defer h.captures.Unlock()
 	h.beginCapture(l.o.Now())
 	a := h.account
-	err := l.writer.do(func(b *book) error { return b.stand(h, amount, owner, l.o.Now().UnixMicro()) }, func(err error) {
+	err := l.do(func(b *book) error { return b.stand(h, amount, owner, l.o.Now().UnixMicro()) }, func(err error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		h.capturing--
@@ -89,7 +90,7 @@ func (l *Ledger) TakeStanding(ctx context.Context, acct policy.Account, requestI
 	}
 	a := h.account
 	var amount policy.Micro
-	err = l.writer.do(func(b *book) (err error) { amount, err = b.takeStanding(h, l.o.Now().UnixMicro()); return err }, func(err error) {
+	err = l.do(func(b *book) (err error) { amount, err = b.takeStanding(h, l.o.Now().UnixMicro()); return err }, func(err error) {
 		if err != nil {
 			return
 		}
@@ -148,7 +149,7 @@ const longestStanding = 48 * time.Hour
 
 // dropStale gives back what stands for requests that nobody keeps any more.
 func (l *Ledger) dropStale() {
-	if !l.o.Gateway || l.writer.backlog.storeFailure() != nil {
+	if !l.o.Gateway || l.StoreFailure() != nil {
 		return
 	}
 	before := l.o.Now().Add(-longestStanding).UnixMicro()
@@ -160,7 +161,7 @@ func (l *Ledger) dropStale() {
 			err = l.ReleaseStanding(context.Background(), request)
 		}
 	}
-	if err != nil && !isUnwritable(err) {
+	if err != nil && !commit.IsUnwritable(err) {
 		l.o.Log.Error("ledger: what stood for requests that are gone was not given back", "error", err)
 	}
 }

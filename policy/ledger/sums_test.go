@@ -19,7 +19,7 @@ func TestAGroupsRequestsAreSummedOnce(t *testing.T) {
 	l := gateway(t, storePath(t))
 	var between policy.Micro
 	first, again := noted("a", "k", 10), noted("a", "k", 10)
-	errs := asOneGroup(t, l.writer, first, noted("b", "other", 5), again,
+	errs := asOneGroup(t, l, first, noted("b", "other", 5), again,
 		func(b *book) (err error) {
 			between, err = b.tally.ChargedOn(b.Book, "k", usage.DayOf(monday))
 			return err
@@ -42,7 +42,7 @@ func TestAGroupsRequestsAreSummedOnce(t *testing.T) {
 
 func TestAChangeThatFailsLeavesNoSum(t *testing.T) {
 	l := gateway(t, storePath(t))
-	errs := asOneGroup(t, l.writer, noted("a", "k", 10), func(*book) error { return errMine }, noted("b", "k", 20))
+	errs := asOneGroup(t, l, noted("a", "k", 10), func(*book) error { return errMine }, noted("b", "k", 20))
 	if errs[0] != nil || errs[1] == nil || errs[2] != nil {
 		t.Fatalf("%v", errs)
 	}

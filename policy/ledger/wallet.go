@@ -79,7 +79,7 @@ func (l *Ledger) creditWallet(ctx context.Context, acct policy.Account, w *walle
 		return err
 	}
 	var stored policy.Micro
-	err := l.writer.do(func(b *book) (err error) {
+	err := l.do(func(b *book) (err error) {
 		stored, err = b.creditWallet(acct, w)
 		return err
 	}, func(err error) {
@@ -160,7 +160,7 @@ func (l *Ledger) TakeBack(ctx context.Context, acct policy.Account, amount polic
 		return 0, err
 	}
 	var stored policy.Micro
-	err = l.writer.do(func(b *book) (err error) {
+	err = l.do(func(b *book) (err error) {
 		stored, loss, err = b.takeBack(acct, amount, ref)
 		return err
 	}, func(err error) {

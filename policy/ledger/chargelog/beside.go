@@ -1,6 +1,9 @@
 package chargelog
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -33,6 +36,20 @@ func Beside(store string) (logs map[int64]string, err error) {
 
 // RefusedSuffix is the suffix of files with entries that the store refuses, one JSON object per line.
 const RefusedSuffix = ".refused"
+
+// AppendRefused appends an entry that the store refuses to the file of a log's prefix, with the error, and syncs it.
+func AppendRefused(prefix string, e *Entry, why error) error {
+	line, err := json.Marshal(map[string]any{"error": why.Error(), "change": e})
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(prefix+RefusedSuffix, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "%s\n", line)
+	return errors.Join(err, f.Sync(), f.Close())
+}
 
 // Refused are the names of the files with refused entries.
 func Refused(store string) (names []string, err error) {

@@ -190,6 +190,20 @@ func (b *Book) Atomically(change func() error) error {
 	return nil
 }
 
+// InSavepoint runs a change inside the current transaction, and reverts it if it fails with failed. An error err concerns the whole transaction.
+func (b *Book) InSavepoint(change func() error) (failed, err error) {
+	if err := b.Do("SAVEPOINT op"); err != nil {
+		return nil, err
+	}
+	if failed = change(); failed == nil {
+		return nil, b.Do("RELEASE op")
+	}
+	if err := b.Do("ROLLBACK TO op", "RELEASE op"); err != nil {
+		return failed, fmt.Errorf("%w, after %w", err, failed)
+	}
+	return failed, nil
+}
+
 // Join adds the row of a gateway, and returns its number.
 func (b *Book) Join(at time.Time) (instance int64, err error) { return b.add(b, at) }
 

@@ -17,7 +17,7 @@ type Feedback struct {
 	Account   policy.Account // of the request; "" for an anonymous one
 	At        time.Time
 	Score     int64  // in millionths, 0 to PerfectScore
-	Reason    string // "" for none; in the store, see SealedReason
+	Reason    string // "" for none; as it is stored, see SealReason
 	Task      string // what the request was for, and in which regime, as its record has it
 	Regime    string
 }
@@ -85,26 +85,6 @@ func scanFeedback(row store.Scanner) (f Feedback, err error) {
 	}
 	f.At = time.UnixMicro(at)
 	return f, nil
-}
-
-// SealedReason begins a reason that is encrypted, as all are that are written now.
-const SealedReason = "enc:"
-
-// SealReasons encrypts some of the reasons that an earlier version stored in clear, and returns how many.
-func SealReasons(b *store.Book, seal func(request, reason string) string) (int64, error) {
-	found, err := store.ReadAll(context.Background(), b, func(s store.Scanner) (f Feedback, err error) {
-		err = s.Scan(&f.RequestID, &f.Reason)
-		return f, err
-	}, `SELECT request, reason FROM feedback WHERE reason <> '' AND substr(reason, 1, 4) <> ? LIMIT ?`, SealedReason, PruneLimit)
-	if err != nil {
-		return 0, fmt.Errorf("feedback: %w", err)
-	}
-	for i := range found {
-		if _, err := b.Exec(`UPDATE feedback SET reason = ? WHERE request = ?`, seal(found[i].RequestID, found[i].Reason), found[i].RequestID); err != nil {
-			return 0, err
-		}
-	}
-	return int64(len(found)), nil
 }
 
 // PruneFeedback removes feedback from before a time.

@@ -26,8 +26,22 @@ func (t *Tally) Add(c *chargelog.Charge, charged policy.Micro) {
 	t.savings.add(c)
 }
 
-// Write adds everything to the store, and empties the tally. After an error it is to be cleared.
-func (t *Tally) Write(b *store.Book) error {
+// Atomically runs a change in a transaction of its own, and writes the tally in it. After an error nothing was changed and the tally is empty.
+func (t *Tally) Atomically(b *store.Book, change func() error) error {
+	err := b.Atomically(func() error {
+		if err := change(); err != nil {
+			return err
+		}
+		return t.write(b)
+	})
+	if err != nil {
+		t.clear()
+	}
+	return err
+}
+
+// write adds everything to the store, and empties the tally. After an error it is to be cleared.
+func (t *Tally) write(b *store.Book) error {
 	if err := t.sums.write(b); err != nil {
 		return err
 	}
@@ -37,8 +51,8 @@ func (t *Tally) Write(b *store.Book) error {
 	return t.savings.write(b)
 }
 
-// Clear empties the tally of a transaction that failed.
-func (t *Tally) Clear() {
+// clear empties the tally of a transaction that failed.
+func (t *Tally) clear() {
 	clear(t.sums)
 	clear(t.spending)
 	clear(t.savings)

@@ -1,0 +1,250 @@
+package commit
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/internal/polltest"
+	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/postgres"
+	"bardo.money/gateway/policy/ledger/postgres/postgrestest"
+	"bardo.money/gateway/policy/ledger/store"
+	"bardo.money/gateway/policy/ledger/usage"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	postgrestest.StopShared()
+	os.Exit(code)
+}
+
+// TestPostgres runs the tests on PostgreSQL too.
+func TestPostgres(t *testing.T) {
+	for name, test := range map[string]func(*testing.T){
+		"AChangeThatFailsIsRevertedAlone":              TestAChangeThatFailsIsRevertedAlone,
+		"ALostTransactionFailsItsWholeGroup":           TestALostTransactionFailsItsWholeGroup,
+		"ASingleChangeIsCommittedByItsSender":          TestASingleChangeIsCommittedByItsSender,
+		"ChangesThatQueueDuringACommitAreOneGroup":     TestChangesThatQueueDuringACommitAreOneGroup,
+		"EntriesWaitInTheLogUntilTheStoreCanBeWritten": TestEntriesWaitInTheLogUntilTheStoreCanBeWritten,
+	} {
+		t.Run(name, test)
+	}
+}
+
+// bookOf opens a new store, in PostgreSQL where TestPostgres runs the test.
+func bookOf(t *testing.T) *store.Book {
+	t.Helper()
+	var d *store.Database
+	var err error
+	if strings.Contains(t.Name(), "Postgres/") {
+		name := postgrestest.URL(t)
+		u, failed := url.Parse(name)
+		if failed != nil {
+			t.Fatal(failed)
+		}
+		dir := filepath.Join(u.Query().Get("host"), "files-of-"+path.Base(u.Path))
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		d, err = store.PostgreSQL(name, postgres.Connect, dir)
+	} else {
+		d, err = store.SQLite(filepath.Join(t.TempDir(), "bardo.db"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := d.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(t.Name(), "Postgres/") {
+		b.Place.Lease = &store.Lease{Length: time.Minute}
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// started returns a gateway's writer to a new store, which runs until the test ends.
+func started(t *testing.T, o Options) *Writer {
+	t.Helper()
+	b := bookOf(t)
+	o.Gateway = true
+	w := New(b, usage.NewTally(), o)
+	var err error
+	if b.Instance, err = b.Join(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.PlaceLog(chargelog.PrefixOf(b.Path, b.Instance), true); err != nil {
+		t.Fatal(err)
+	}
+	w.Start()
+	t.Cleanup(func() {
+		w.Stop()
+		if left, err := w.CloseLog(); err != nil || left.Charges > 0 {
+			t.Errorf("%s wait, %v", left, err)
+		}
+	})
+	return w
+}
+
+var errMine = errors.New("mine")
+
+// asOneGroup runs changes in one commit, and returns their errors.
+func asOneGroup(t *testing.T, w *Writer, changes ...func() error) []error {
+	t.Helper()
+	busy, begun := make(chan struct{}), make(chan struct{})
+	go func() {
+		_ = w.Do(func() error { close(begun); <-busy; return nil }, nil)
+	}()
+	<-begun
+	ops := make([]*Op, len(changes))
+	for i, change := range changes {
+		ops[i] = &Op{Apply: change, reply: make(chan error, 1)}
+		if _, err := w.send(ops[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(busy)
+	errs := make([]error, len(ops))
+	for i, o := range ops {
+		errs[i] = <-o.reply
+	}
+	return errs
+}
+
+func addAccount(w *Writer, name string) func() error {
+	return func() error {
+		_, err := w.book.Exec(`INSERT INTO account (name) VALUES (?)`, name)
+		return err
+	}
+}
+
+// accounts are the names of the accounts that addAccount has added.
+func accounts(t *testing.T, w *Writer) (names []string) {
+	t.Helper()
+	w.exclusive(func() {
+		var err error
+		names, err = store.ReadAll(t.Context(), w.book, store.Text, `SELECT name FROM account WHERE name NOT LIKE 'operator:%' ORDER BY name`)
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	return names
+}
+
+func wantAccounts(t *testing.T, w *Writer, want ...string) {
+	t.Helper()
+	if have := accounts(t, w); !slices.Equal(have, want) {
+		t.Errorf("the accounts are %q, want %q", have, want)
+	}
+}
+
+func TestAChangeThatFailsIsRevertedAlone(t *testing.T) {
+	w := started(t, Options{})
+	errs := asOneGroup(t, w, addAccount(w, "a"),
+		func() error { return errors.Join(addAccount(w, "undone")(), errMine) },
+		addAccount(w, "b"))
+	if errs[0] != nil || !errors.Is(errs[1], errMine) || errs[2] != nil {
+		t.Errorf("%v", errs)
+	}
+	wantAccounts(t, w, "a", "b")
+}
+
+func TestALostTransactionFailsItsWholeGroup(t *testing.T) {
+	w := started(t, Options{})
+	errs := asOneGroup(t, w, addAccount(w, "a"),
+		func() error { return errors.Join(w.book.Do("ROLLBACK"), errMine) }, // as SQLite does when the disk is full
+		addAccount(w, "b"))
+	for i, err := range errs {
+		if err == nil {
+			t.Errorf("change %d was acknowledged", i)
+		}
+	}
+	wantAccounts(t, w)
+	polltest.Until(t, "the store is tried again", func() bool { return w.StoreFailure() == nil })
+	if errs := asOneGroup(t, w, addAccount(w, "c")); errs[0] != nil {
+		t.Errorf("the writer did not recover: %v", errs[0])
+	}
+	wantAccounts(t, w, "c")
+}
+
+func TestASingleChangeIsCommittedByItsSender(t *testing.T) {
+	w := New(bookOf(t), usage.NewTally(), Options{}) // its goroutine does not run
+	if err := w.Do(addAccount(w, "a"), nil); err != nil {
+		t.Fatal(err)
+	}
+	wantAccounts(t, w, "a")
+}
+
+func TestThoseWhoWaitForTheBookGetItBeforeLaterSenders(t *testing.T) {
+	for name, wait := range map[string]func(*Writer){
+		"to look":      func(w *Writer) { w.entering++ },
+		"for a commit": func(w *Writer) { w.waiters++ },
+	} {
+		w := New(nil, nil, Options{})
+		wait(w)
+		o := &Op{reply: make(chan error, 1)}
+		if group, err := w.send(o); group != nil || err != nil {
+			t.Errorf("somebody waits %s: a later sender got %d ops to commit, %v", name, len(group), err)
+		}
+	}
+}
+
+func TestChangesThatQueueDuringACommitAreOneGroup(t *testing.T) {
+	var groups []int
+	w := started(t, Options{Committed: func(_ time.Duration, n int) { groups = append(groups, n) }})
+	asOneGroup(t, w, addAccount(w, "a"), addAccount(w, "b"), addAccount(w, "c"))
+	w.exclusive(func() {
+		if maximum := slices.Max(groups); maximum != 3 {
+			t.Errorf("commits of %v changes, want one of 3", groups)
+		}
+	})
+}
+
+// TestEntriesWaitInTheLogUntilTheStoreCanBeWritten: an entry is taken while the store fails, and is applied once when it works again.
+func TestEntriesWaitInTheLogUntilTheStoreCanBeWritten(t *testing.T) {
+	w := started(t, Options{Flush: time.Millisecond})
+	failing := true
+	w.exclusive(func() {
+		w.book.Hook = func() error {
+			if failing {
+				return context.DeadlineExceeded
+			}
+			return nil
+		}
+	})
+	done := make(chan error, 1)
+	o := &Op{
+		Entry: &chargelog.Entry{Charge: &chargelog.Charge{RequestID: "r", Account: "a", Amount: 5}},
+		Apply: addAccount(w, "a"), Done: func(err error) { done <- err },
+	}
+	if err := w.Append(o); err != nil {
+		t.Fatal(err)
+	}
+	w.WaitSynced(o)
+	polltest.Until(t, "the failure is noticed", func() bool { return w.StoreFailure() != nil })
+	if err := w.Do(addAccount(w, "b"), nil); !IsUnwritable(err) {
+		t.Errorf("a change without an entry: %v", err)
+	}
+	if u := w.Unwritten(); u.Charges != 1 || u.Amount != 5 || u.InMemory.Charges != 0 {
+		t.Errorf("%s wait", u)
+	}
+	w.exclusive(func() { failing = false })
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	polltest.Until(t, "nothing waits", func() bool { return w.StoreFailure() == nil && w.Unwritten().Charges == 0 })
+	wantAccounts(t, w, "a")
+}
