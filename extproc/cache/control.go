@@ -88,9 +88,9 @@ func seconds(into *time.Duration, value string) bool {
 
 // truncated limits client input that is quoted in an error to 100 bytes.
 func truncated(s string) string {
-	const most = 100
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "…"
+	const limit = 100
+	if len(s) > limit {
+		return strings.ToValidUTF8(s[:limit], "") + "…"
 	}
 	return s
 }

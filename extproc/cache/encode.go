@@ -10,10 +10,10 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-// encodedVersion is to be incremented whenever the form of a record or of what describes it changes.
+// encodedVersion must be incremented whenever the encoding of a record or of its metadata changes.
 const encodedVersion = 1
 
-// Version identifies the form of encoded entries and of their keys: entries of another one cannot be used.
+// Version identifies the encoding of entries and of their keys. Entries of another version cannot be used.
 const Version = encodedVersion<<16 | keyVersion
 
 // encoded is an entry on disk.
@@ -33,7 +33,7 @@ func (e *Entry) Encode() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// errRecord is that of an entry whose record cannot be read.
+// errRecord is the error of an entry whose record cannot be decoded.
 var errRecord = errors.New("the record of a stored answer is broken")
 
 // Decode reads an entry that Encode wrote, and checks all of it.

@@ -39,18 +39,18 @@ type Entry struct {
 	Created time.Time
 	Expires time.Time // fresh before this time, stale after it
 	Market  Market
-	Private bool // it stays in memory
-	Tag     Tag  // with a shared store
+	Private bool // kept only in memory
+	Tag     Tag  // set with a shared store
 
-	Semantic bool // in a listing of a shared store: it may answer other questions
+	Semantic bool // whether it may answer other questions; only set in a listing of a shared store
 
 	record   []byte
-	listed   int64 // the size of an entry without content
-	removals int   // of a private one: State.Removals when it was stored
+	listed   int64 // the size, in an entry without content
+	removals int   // State.Removals when a private entry was stored
 	hits     atomic.Int64
 }
 
-// Tag tells an entry from others of its key. The zero value is that of a store that is not shared.
+// Tag distinguishes an entry from others of the same key. The zero value is that of a store that is not shared.
 type Tag [16]byte
 
 // NewEntry records the events of an answer.

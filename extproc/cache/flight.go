@@ -13,22 +13,22 @@ type flight struct {
 // provider that is down.
 const maxLeaderFailures = 2
 
-// Outcome ends a wait: with an entry, with an error, or, if both are nil, with the request having to make the call itself.
+// Outcome ends a wait: with an entry, with an error, or with neither, so that the request makes the call itself.
 type Outcome struct {
 	Entry *Entry
 	Err   error
 }
 
-// Join looks the request up again, in memory alone, and coalesces it with an identical one in flight. It returns a fresh entry if there is one now. waits is
+// Join looks the request up again, in memory only, and coalesces it with an identical one in flight. It returns a fresh entry if there is one by now. waits is
 // true if another request makes the call: receive from Outcome. Otherwise this request must make the call. Call Release after Join.
 func (t *Ticket) Join() (e *Entry, waits bool) {
-	if t.Control.NoLookup || t.Control.NoStore || t.Alone {
+	if t.Control.NoLookup || t.Control.NoStore || t.Uncoalesced {
 		return nil, false
 	}
 	sh, now := t.store.shard(t.tenant), t.store.now()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if e := t.find(sh, t.key, now); !t.blind && e != nil && e.fresh(now, &t.Control) {
+	if e := t.find(sh, t.key, now); !t.sharedFailed && e != nil && e.fresh(now, &t.Control) {
 		return e, false
 	}
 	f, ok := sh.flights[t.requestKey]
@@ -45,14 +45,14 @@ func (t *Ticket) Join() (e *Entry, waits bool) {
 // Outcome delivers one value, if Join returned waits.
 func (t *Ticket) Outcome() <-chan Outcome { return t.outcome }
 
-// Abandon has the answer stored for nobody, because another model gives it than the request asks for. Of the requests that wait for it, one takes over.
+// Abandon prevents that the answer is stored or shared, because it is from another model than the requested one. One of the waiting requests becomes the leader.
 func (t *Ticket) Abandon() {
 	t.Release(nil)
 	t.Control.NoStore = true
 }
 
-// Release leaves the flight; it has no effect without one, or the second time. If the leader leaves without an answer, the request that
-// has waited longest becomes the leader. err is the failure of the leader's call, nil if its client disconnected.
+// Release removes the request from its flight, if it is in one. If it is the leader and has delivered no answer, the request that has waited longest becomes
+// the leader. err is the failure of the leader's call, nil if its client disconnected.
 func (t *Ticket) Release(err error) {
 	sh := t.store.shard(t.tenant)
 	sh.mu.Lock()

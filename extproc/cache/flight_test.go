@@ -73,10 +73,10 @@ func TestNoCacheAndNoStoreAreNotCoalesced(t *testing.T) {
 		c := unlimited
 		change(&c)
 		if _, waits := newTicket(s, "a", 1, c).Join(); waits {
-			t.Errorf("%s waits for nobody", name)
+			t.Errorf("%s waits, without another request in flight", name)
 		}
 		if _, waits := newTicket(s, "a", 1, unlimited).Join(); waits {
-			t.Errorf("somebody waits for %s", name)
+			t.Errorf("a request waits for %s", name)
 		}
 		if _, waits := newTicket(s, "a", 1, c).Join(); waits {
 			t.Errorf("%s waits", name)
@@ -87,7 +87,7 @@ func TestNoCacheAndNoStoreAreNotCoalesced(t *testing.T) {
 func TestADisconnectedLeaderIsReplaced(t *testing.T) {
 	s, _ := newStore(0)
 	q := joinAll(t, s, 4)
-	q[1].Release(nil) // one that waits goes first
+	q[1].Release(nil) // a waiting request disconnects before the leader
 	q[0].Release(nil)
 	if turn, ok := outcomeOf(q[2]); !ok || turn != (cache.Outcome{}) {
 		t.Fatalf("the longest waiting: %+v, %v", turn, ok)
@@ -119,7 +119,7 @@ func TestAnAnswerTooLargeToShareReleasesTheWaiters(t *testing.T) {
 		q[i].Release(nil)
 	}
 	if _, waits := newTicket(s, "a", 1, unlimited).Join(); waits {
-		t.Error("somebody is still thought to make the call")
+		t.Error("the flight has not ended")
 	}
 }
 
@@ -127,13 +127,13 @@ func TestADisconnectedNextLeaderIsReplaced(t *testing.T) {
 	s, _ := newStore(0)
 	q := joinAll(t, s, 3)
 	q[0].Release(nil)
-	q[1].Release(nil) // it has the lead, and never knew
+	q[1].Release(nil) // it became the leader, without receiving the outcome
 	if turn, ok := outcomeOf(q[2]); !ok || turn != (cache.Outcome{}) {
 		t.Errorf("%+v, %v", turn, ok)
 	}
 	q[2].Release(nil)
 	if _, waits := newTicket(s, "a", 1, unlimited).Join(); waits {
-		t.Error("somebody is still thought to make the call")
+		t.Error("the flight has not ended")
 	}
 }
 
@@ -152,7 +152,7 @@ func TestAFailedCallIsNotRepeatedByEveryWaiter(t *testing.T) {
 		}
 	}
 	if _, waits := newTicket(s, "a", 1, unlimited).Join(); waits {
-		t.Error("the call has not ended")
+		t.Error("the flight has not ended")
 	}
 }
 
@@ -224,7 +224,7 @@ func TestNoWaiterIsForgotten(t *testing.T) {
 		wg.Wait()
 		for n := range calling {
 			if _, waits := s.Ticket("a", key(n), cache.Format{}, cache.Control{}, 0).Join(); waits {
-				t.Errorf("question %d has a call that nobody makes", n)
+				t.Errorf("question %d has a flight without a leader", n)
 			}
 		}
 	})

@@ -20,7 +20,7 @@ const idBytes = 8
 // ID is the public prefix of the key in hex, by which clients refer to an entry.
 func (k Key) ID() string { return hex.EncodeToString(k[:idBytes]) }
 
-// keyVersion is to be incremented whenever the input of the hash changes.
+// keyVersion must be incremented whenever the input of the hash changes.
 const keyVersion = 4
 
 // KeyOf is the key of a tenant's request.
@@ -32,7 +32,7 @@ func KeyOf(tenant policy.Account, r *chat.Request) Key {
 	return hashed(tenant, func(w *writer) { w.request(r) })
 }
 
-// hashed is the hash of a tenant and of what write writes.
+// hashed is the hash of a tenant and of the output of write.
 func hashed(tenant policy.Account, write func(*writer)) Key {
 	buf, _ := keyBuffers.Get().(*[]byte)
 	w := writer{b: (*buf)[:0]}
@@ -60,7 +60,7 @@ const (
 	keyedDocument  = 'd'
 )
 
-// head writes what stands beside the conversation.
+// head writes the properties of the request outside of the conversation.
 func (w *writer) head(r *chat.Request) {
 	w.uint(uint64(r.Op))
 	w.text(r.Provider)

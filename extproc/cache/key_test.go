@@ -35,7 +35,7 @@ func keyOf(t testing.TB, d chat.Dialect, body string, h ...header.Field) cache.K
 	if err != nil {
 		t.Fatalf("%s: %v", body, err)
 	}
-	if r.Turn != nil { // what is kept is never an endpoint's own
+	if r.Turn != nil { // stored requests never have an endpoint's own turn
 		r = r.Turn
 	}
 	return cache.KeyOf("tenant", r)
@@ -94,7 +94,7 @@ func TestKeys(t *testing.T) {
 	}{
 		{"white space and order", chat.OpenAI, `{"model":"m","seed":1` + turn, "{ \"messages\" : [ {\"content\":\"hi\",\n\"role\":\"user\"} ], \"seed\":1,\"model\":\"m\"}", true},
 		{"spelling of numbers", chat.OpenAI, `{"model":"m","temperature":0.2` + turn, `{"model":"m","temperature":20e-2` + turn, true},
-		{"numbers that a float cannot tell apart", chat.OpenAI, `{"model":"m","seed":9007199254740993` + turn, `{"model":"m","seed":9007199254740992` + turn, false},
+		{"numbers that are equal as floats", chat.OpenAI, `{"model":"m","seed":9007199254740993` + turn, `{"model":"m","seed":9007199254740992` + turn, false},
 		{"escapes", chat.OpenAI, `{"model":"m","user":"a/b"` + turn, `{"model":"m","user":"\u0061\/b"` + turn, true},
 		{"halves of surrogate pairs", chat.OpenAI, `{"model":"m","user":"\ud800"` + turn, `{"model":"m","user":"\ud801"` + turn, false},
 		{"an unknown member's order", chat.OpenAI, `{"model":"m","x":{"a":1,"b":[2]}` + turn, `{"x":{"b":[2.0],"a":1},"model":"m"` + turn, true},
@@ -104,7 +104,7 @@ func TestKeys(t *testing.T) {
 		{"streamed", chat.OpenAI, `{"model":"m"` + turn, `{"model":"m","stream":true,"stream_options":{"include_usage":true}` + turn, true},
 		{"streamed, with what only passes as it came", chat.OpenAI, `{"model":"m","logprobs":true` + turn, `{"model":"m","logprobs":true,"stream":true` + turn, false},
 		{"n", chat.OpenAI, `{"model":"m","n":2` + turn, `{"model":"m","n":3` + turn, false},
-		{"one choice is said or not", chat.OpenAI, `{"model":"m","n":1` + turn, `{"model":"m"` + turn, true},
+		{"one choice, stated or by default", chat.OpenAI, `{"model":"m","n":1` + turn, `{"model":"m"` + turn, true},
 		{"the other name of the limit", chat.OpenAI, `{"model":"m","max_tokens":5` + turn, `{"model":"m","max_completion_tokens":5` + turn, true},
 		{"two limits", chat.OpenAI, `{"model":"m","max_tokens":5,"max_completion_tokens":6` + turn, `{"model":"m","max_tokens":4,"max_completion_tokens":6` + turn, false},
 		{"text in a part", chat.OpenAI, `{"model":"m"` + turn, `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}`, true},
@@ -119,9 +119,9 @@ func TestKeys(t *testing.T) {
 		{"a turn of the assistant's in two messages", chat.Responses, `{"model":"m","input":[{"role":"assistant","content":"a"},{"role":"assistant","content":"b"}]}`, `{"model":"m","input":[{"role":"assistant","content":[{"type":"output_text","text":"a"},{"type":"output_text","text":"b"}]}]}`, false},
 		{"what a provider is to keep", chat.Responses, `{"model":"m","input":"hi","store":true}`, `{"model":"m","input":"hi"}`, false},
 		{"an earlier response", chat.Responses, `{"model":"m","input":"hi","previous_response_id":"a"}`, `{"model":"m","input":"hi","previous_response_id":"b"}`, false},
-		{"what is usual", chat.Responses, `{"model":"m","store":false,"input":[{"role":"user","content":[{"type":"input_image","detail":"auto","image_url":"u"}]}]}`, `{"model":"m","input":[{"role":"user","content":[{"type":"input_image","image_url":"u"}]}]}`, true},
+		{"members with their default values", chat.Responses, `{"model":"m","store":false,"input":[{"role":"user","content":[{"type":"input_image","detail":"auto","image_url":"u"}]}]}`, `{"model":"m","input":[{"role":"user","content":[{"type":"input_image","image_url":"u"}]}]}`, true},
 		{"a custom tool", chat.Responses, `{"model":"m","input":"hi","tools":[{"type":"custom","name":"input"}]}`, `{"model":"m","input":"hi","tools":[{"type":"function","name":"input","parameters":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}}]}`, false},
-		{"a message or what is one", chat.Responses, `{"model":"m","input":"hi"}`, `{"model":"m","input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]}]}`, true},
+		{"a message, as a text or an item", chat.Responses, `{"model":"m","input":"hi"}`, `{"model":"m","input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]}]}`, true},
 		{"deep values", chat.OpenAI, `{"model":"m","x":` + nested(100, `{"a":1}`) + turn, `{"model":"m","x":` + nested(100, `{"a":2}`) + turn, false},
 	}
 	for _, tt := range tests {
@@ -295,7 +295,7 @@ func another(t *testing.T, v reflect.Value, name string) reflect.Value {
 var ignored = map[string]bool{"stream": true, "cache_control": true, "bardo": true}
 
 // TestEveryValueOfARequestChangesTheKey changes every value of requests that the canonical form covers, one at a time, and takes every
-// member away: a value that the canonical form forgets would make one key of two questions.
+// member: if the canonical form lost a value, two questions would have one key.
 func TestEveryValueOfARequestChangesTheKey(t *testing.T) {
 	for _, q := range []struct {
 		d    chat.Dialect

@@ -7,8 +7,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// MostListed bounds the entries of a listing.
-const MostListed = 1000
+// MaxListed bounds the entries of a listing.
+const MaxListed = 1000
 
 // Listing is the stored entries and statistics of a tenant.
 type Listing struct {
@@ -16,10 +16,10 @@ type Listing struct {
 	Epoch   int // counts the flushes, from 1
 	Count   int // of all entries
 	Bytes   int64
-	Entries []*Entry // most recently used first; at most MostListed
+	Entries []*Entry // most recently used first; at most MaxListed
 }
 
-// List returns a tenant's entries. The error is that a shared store did not answer.
+// List returns a tenant's entries. An error means that a shared store did not answer.
 func (s *Store) List(ctx context.Context, name policy.Account) (Listing, error) {
 	if s.shared != nil {
 		return s.shared.List(ctx, name)
@@ -33,7 +33,7 @@ func (s *Store) List(ctx context.Context, name policy.Account) (Listing, error) 
 	}
 	all := slices.DeleteFunc(t.entries.Values(), func(e *Entry) bool { return now.Sub(e.Expires) >= MaxStale })
 	slices.Reverse(all)
-	return Listing{Stats: t.Stats, Epoch: t.epoch, Count: len(all), Bytes: t.size.Size(), Entries: all[:min(len(all), MostListed)]}, nil
+	return Listing{Stats: t.Stats, Epoch: t.epoch, Count: len(all), Bytes: t.size.Size(), Entries: all[:min(len(all), MaxListed)]}, nil
 }
 
 // Tenants are the accounts that have entries in memory, or that used the store in the last MaxStale. With a shared store, they include those whose entries this
@@ -50,8 +50,8 @@ func (s *Store) Tenants() (names []policy.Account) {
 	return names
 }
 
-// Remove deletes a tenant's entries for which the predicate is true, and returns how many. Answers in flight are still stored later. The error is that a
-// shared store did not answer: its entries may be there still.
+// Remove deletes a tenant's entries for which the predicate is true, and returns their number. Answers to requests in flight are still stored. An error means
+// that a shared store did not answer: it may still have its entries.
 func (s *Store) Remove(ctx context.Context, name policy.Account, which func(*Entry) bool) (n int, err error) {
 	if s.shared == nil {
 		return s.remove(name, which), nil
@@ -62,7 +62,7 @@ func (s *Store) Remove(ctx context.Context, name policy.Account, which func(*Ent
 	return n + s.removeCopies(name, which), nil
 }
 
-// removeCopies removes what memory has of a shared store, and returns how many entries were in memory alone.
+// removeCopies removes entries from the memory in front of a shared store, and returns the number of private ones, which only the memory had.
 func (s *Store) removeCopies(name policy.Account, which func(*Entry) bool) (private int) {
 	s.remove(name, func(e *Entry) bool {
 		if !which(e) {
@@ -94,7 +94,7 @@ func (s *Store) remove(name policy.Account, which func(*Entry) bool) (n int) {
 	return n
 }
 
-// Matching is how many of a tenant's entries Remove would delete.
+// Matching counts the entries that Remove would delete.
 func (s *Store) Matching(ctx context.Context, name policy.Account, which func(*Entry) bool) (n int, err error) {
 	if s.shared == nil {
 		return s.matching(name, which), nil
@@ -122,8 +122,8 @@ func (s *Store) matching(name policy.Account, which func(*Entry) bool) (n int) {
 	return n
 }
 
-// Flush begins a new epoch of a tenant: its entries are deleted, and the answers to its requests in flight will not be stored. It returns the new
-// epoch and how many entries were deleted. The error is that of Remove.
+// Flush begins a new epoch of a tenant: its entries are deleted, and answers to its requests in flight are not stored. It returns the new epoch and the number
+// of deleted entries. Errors are those of Remove.
 func (s *Store) Flush(ctx context.Context, name policy.Account) (epoch, removed int, err error) {
 	if s.shared != nil {
 		if epoch, removed, err = s.shared.Flush(ctx, name); err != nil {

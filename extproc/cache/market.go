@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Market is the state of the market that an answer is about, as the agent that asked names it. The zero value is that of a request of no agent.
+// Market is an agent and the market regime that it declared for its request. The zero value is that of a request without an agent.
 type Market struct{ Agent, Regime string }
 
 // agrees reports whether two markets may be in the same regime.
@@ -14,16 +14,16 @@ func (m Market) agrees(o Market) bool {
 	return m.Regime == "" || o.Regime == "" || m.Regime == o.Regime
 }
 
-// markets are the regimes in which a tenant's agents are. The zero value knows none.
+// markets holds the current regimes of a tenant's agents. The zero value is empty.
 type markets struct {
 	regimes *simplelru.LRU[string, string]
 }
 
-// maxAgents is how many agents of a tenant have a regime that is remembered.
+// maxAgents bounds the agents of a tenant whose regimes are remembered.
 const maxAgents = 4096
 
-// holds reports whether an answer from a market is still about the present one, as far as that is known.
-func (m *markets) holds(of Market) bool {
+// isCurrent reports whether an answer's market is still its agent's current one. An unknown regime counts as the current one.
+func (m *markets) isCurrent(of Market) bool {
 	if of.Agent == "" || m.regimes == nil {
 		return true
 	}
@@ -31,8 +31,8 @@ func (m *markets) holds(of Market) bool {
 	return !ok || now == of.Regime
 }
 
-// Enter notes the regime that a tenant's agent names; "" if it names none. If the regime has changed, the agent's stored answers from other ones are
-// deleted. It returns the market that the agent is in now.
+// Enter records the regime that a tenant's agent declares, "" for none. If the regime has changed, the agent's stored answers from other regimes are
+// deleted. It returns the agent's current market.
 func (s *Store) Enter(name policy.Account, agent, regime string) Market {
 	if agent == "" {
 		return Market{}
@@ -61,7 +61,7 @@ func (s *Store) Enter(name policy.Account, agent, regime string) Market {
 	return Market{agent, regime}
 }
 
-// regimeOf is the regime of a tenant's agent, as far as it is known. The shard is locked.
+// regimeOf is the current regime of a tenant's agent, "" if it is unknown. The shard is locked.
 func (sh *shard) regimeOf(s *Store, name policy.Account, agent string) string {
 	t, ok := sh.tenants[name]
 	if !ok || t.markets.regimes == nil {

@@ -14,7 +14,7 @@ import (
 // Flags of the fields of a recorded event, in the order in which the fields are written.
 const (
 	hasTail = 1 << iota
-	hasSaid
+	hasRedundant
 	hasUsageChunk
 	hasRaw   // with the span of the model's name
 	hasPlace // Index and Choice
@@ -55,7 +55,7 @@ func (r *recorder) add(ev *chat.Event) {
 		r.raw, r.searchBudget = ev.Raw, maxSearches*len(ev.Raw)
 	}
 	at := r.inRaw(ev)
-	fields := flag(ev.Tail, hasTail) | flag(ev.Redundant, hasSaid) | flag(ev.UsageChunk, hasUsageChunk) | flag(ev.Raw != nil, hasRaw) |
+	fields := flag(ev.Tail, hasTail) | flag(ev.Redundant, hasRedundant) | flag(ev.UsageChunk, hasUsageChunk) | flag(ev.Raw != nil, hasRaw) |
 		flag(ev.Index != 0 || ev.Choice != 0, hasPlace) | flag(len(ev.Text) > 0 && at < 0, hasText) | flag(at >= 0, hasTextInRaw) |
 		flag(ev.ID != "" || ev.Model != "", hasNames) | flag(ev.Tool != chat.ToolCall{}, hasTool) |
 		flag(ev.Reason != "", hasReason) | flag(ev.Usage != chat.Usage{}, hasUsage) | flag(len(ev.Cites) > 0, hasCites) |
@@ -155,7 +155,7 @@ func (r *reader) next(ev *chat.Event) bool {
 	ev.Kind = chat.EventKind(r.b[0])
 	r.b = r.b[1:]
 	fields := r.uint()
-	ev.Tail, ev.Redundant, ev.UsageChunk = fields&hasTail != 0, fields&hasSaid != 0, fields&hasUsageChunk != 0
+	ev.Tail, ev.Redundant, ev.UsageChunk = fields&hasTail != 0, fields&hasRedundant != 0, fields&hasUsageChunk != 0
 	ev.Frame = chat.FramePart(fields / hasFrame1 & 3)
 	if fields&hasRaw != 0 {
 		r.raw = r.bytes()

@@ -97,7 +97,7 @@ func TestARecordSharesNoMemoryWithItsEvents(t *testing.T) {
 	}
 }
 
-// FuzzRecord: what is no record ends, and what is one comes out as it went in.
+// FuzzRecord: reading ends for any input, and a record is read as it was written.
 func FuzzRecord(f *testing.F) {
 	f.Add(recorded([]chat.Event{{Kind: chat.Start, ID: "x", Model: "m"}, {Kind: chat.Text, Raw: []byte("some raw bytes"), Text: []byte("raw bytes")}, {Kind: chat.End}}))
 	f.Add([]byte{0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})

@@ -53,7 +53,7 @@ func (w *rewriter) value(v jsonx.Value, depth int) {
 	}
 }
 
-// object shuffles members, but for those of the same name, whose order is theirs. What lies deeper than the key looks stays as it is.
+// object shuffles members, but keeps the order of those of the same name. Values deeper than maxCanonicalDepth are not changed.
 func (w *rewriter) object(v jsonx.Value, depth int) {
 	if depth > 30 {
 		_, _ = w.b.Write(v.Raw)
@@ -86,7 +86,7 @@ func (w *rewriter) object(v jsonx.Value, depth int) {
 	_ = w.b.WriteByte('}')
 }
 
-// text writes a string with its escapes resolved, unless one has no text of its own.
+// text writes a string with its escapes resolved, unless one of them is no valid text.
 func (w *rewriter) text(v jsonx.Value) {
 	s, _ := v.Str()
 	if strings.ContainsRune(s, '�') {

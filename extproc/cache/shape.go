@@ -9,8 +9,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// shape describes JSON that chat's canonical form represents completely. A member that is not listed makes the request be keyed by its own
-// JSON: an unknown member can cause a cache miss, never a wrong hit. One of is, each, kinds and members is set.
+// shape describes JSON that chat's canonical form represents completely. A request with a member that is not listed is keyed by its own JSON: an unknown member
+// can cause a cache miss, never a wrong hit. One of is, each, kinds and members is set.
 type shape struct {
 	is      func(jsonx.Value) bool // for scalars
 	each    *shape                 // for the elements of an array

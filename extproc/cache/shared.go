@@ -9,17 +9,17 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Shared is a store behind this one that several gateways share. It decides what there is: the entries in memory are copies, which are compared with it
-// at each lookup, so that what one gateway deletes is served by none. Safe for concurrent use.
+// Shared is an authoritative store that several gateways share. Entries in memory are copies, which each lookup compares with it, so that an entry that one
+// gateway deletes is served by none. Safe for concurrent use.
 type Shared interface {
-	// Lookup returns a tenant's entry, nil if there is none; have is the copy in memory, which is returned if it is the same. The error is that the
-	// store did not answer within its time limit: then nothing is known.
+	// Lookup returns a tenant's entry, nil if there is none; have is the copy in memory, which is returned if it is the same. An error means that the
+	// store did not answer within its time limit.
 	Lookup(ctx context.Context, name policy.Account, k Key, have *Entry) (*Entry, State, error)
-	// Put stores an entry of a tenant behind the request, unless the tenant's epoch has changed since. It takes no time.
+	// Put asynchronously stores an entry of a tenant, unless the tenant's epoch has changed. It does not block.
 	Put(name policy.Account, e *Entry, epoch int)
-	// Count adds to a tenant's counters behind the request; k is the entry that was served, and counts if n has a hit.
+	// Count asynchronously adds to a tenant's counters; k is the entry that was served, if n has a hit. It does not block.
 	Count(name policy.Account, k Key, n Stats)
-	// Entered deletes the entries of an agent from other regimes behind the request. It takes no time.
+	// Entered asynchronously deletes the entries of an agent from other regimes. It does not block.
 	Entered(name policy.Account, m Market)
 	// List, Matching, Remove and Flush are those of Store. Entries of a listing have no content.
 	List(ctx context.Context, name policy.Account) (Listing, error)
@@ -28,13 +28,13 @@ type Shared interface {
 	Flush(ctx context.Context, name policy.Account) (epoch, removed int, err error)
 }
 
-// State is what gateways share of a tenant besides its entries. The zero value is that of a store that is not shared.
+// State is the state of a tenant that gateways share besides its entries. The zero value is that of a store that is not shared.
 type State struct {
 	Epoch    int
-	Removals int // counts the deletions of any kind; entries that are not shared are from before one, or after it
+	Removals int // counts deletions of any kind; a private entry is valid only until the next one
 }
 
-// heading is what a listing shows of an entry, and what it is deleted by.
+// heading is the metadata by which entries are listed and selected for deletion.
 type heading struct {
 	Key      Key
 	Model    policy.ModelID
@@ -46,13 +46,13 @@ type heading struct {
 	Size     int64
 }
 
-// EncodeHeading writes what a listing shows of an entry, for DecodeHeading.
+// EncodeHeading encodes an entry's metadata for DecodeHeading.
 func (e *Entry) EncodeHeading() ([]byte, error) {
 	return json.Marshal(&heading{e.Key, e.By.Model, e.By.Provider, e.Usage, e.Created, e.Expires, e.Market, e.Size()})
 }
 
-// DecodeHeading reads what EncodeHeading wrote, as an entry without content. hits is how often the entry was served, and semantic whether it may answer
-// other questions.
+// DecodeHeading decodes the result of EncodeHeading, as an entry without content. hits is the number of times that the entry was served; semantic is whether it
+// may answer other questions.
 func DecodeHeading(b []byte, hits int64, semantic bool) (*Entry, error) {
 	var h heading
 	if err := json.Unmarshal(b, &h); err != nil {
@@ -64,8 +64,8 @@ func DecodeHeading(b []byte, hits int64, semantic bool) (*Entry, error) {
 	return e, nil
 }
 
-// refresh makes the copy in memory of a tenant's entry what gateways share, and notes the tenant's state. It returns false if that is not known: then nothing
-// of the store may be served, and nothing is stored.
+// refresh updates the copy in memory of a tenant's entry from the shared store, and records the tenant's state. It returns false if that store did not answer:
+// then nothing may be served or stored.
 func (t *Ticket) refresh(ctx context.Context, k Key) bool {
 	s := t.store
 	if s.shared == nil {
@@ -73,7 +73,7 @@ func (t *Ticket) refresh(ctx context.Context, k Key) bool {
 	}
 	have := s.peek(t.tenant, k)
 	e, now, err := s.shared.Lookup(ctx, t.tenant, k, have)
-	if t.Saw(now, err); err != nil {
+	if t.RecordState(now, err); err != nil {
 		return false
 	}
 	if have != nil && have.Private && have.removals == now.Removals {
@@ -89,19 +89,19 @@ func (t *Ticket) refresh(ctx context.Context, k Key) bool {
 	return true
 }
 
-// Saw notes the state of the tenant when the request began, and whether the shared store answered.
-func (t *Ticket) Saw(now State, err error) {
+// RecordState records the tenant's state at the beginning of the request, or that the shared store did not answer.
+func (t *Ticket) RecordState(now State, err error) {
 	switch {
 	case err != nil:
-		t.blind = true
-	case t.saw == nil:
-		t.saw = &now
+		t.sharedFailed = true
+	case t.sharedState == nil:
+		t.sharedState = &now
 	}
 }
 
 // mayStore reports whether an answer may be stored: with a shared store, only if the tenant's state is known from before the call.
 func (t *Ticket) mayStore() bool {
-	return t.store.shared == nil || t.saw != nil && !t.blind
+	return t.store.shared == nil || t.sharedState != nil && !t.sharedFailed
 }
 
 // peek is the copy in memory of a tenant's entry; nil if there is none.

@@ -21,16 +21,16 @@ const DefaultMaxBytes = 64 << 20
 type Options struct {
 	MaxBytes int64            // zero means DefaultMaxBytes
 	Now      func() time.Time // nil means clock.Now
-	// Removed is called with each entry that leaves the store, with a lock held: it must not use the store. Nil for nothing.
+	// Removed is called with each entry that is removed, with a lock held: it must not use the store. May be nil.
 	Removed func(policy.Account, Key)
-	// Added is called with each entry that is stored, as Removed is, and with those that Restore adds not.
+	// Added is called with each entry that is stored, with a lock held, but not with those that Restore adds. May be nil.
 	Added func(policy.Account, *Entry)
-	// Shared decides which entries there are; nil: the memory does.
+	// Shared is the authoritative store that several gateways share; nil: the memory is authoritative.
 	Shared Shared
 }
 
 // Store holds the entries of all tenants, partitioned by tenant. Its memory is bounded: when it is full, the least recently used entry
-// of the largest tenant is evicted, so that a tenant cannot evict entries of one that stores less. Safe for concurrent use.
+// of the largest tenant is evicted, so that a tenant cannot cause the eviction of entries of one that stores less. Safe for concurrent use.
 type Store struct {
 	now     func() time.Time
 	removed func(policy.Account, Key)
@@ -156,8 +156,8 @@ func (sh *shard) get(q requestKey, now time.Time) *Entry {
 	return e
 }
 
-// put stores the answer to a request that began at some time, and replaces an older one of the same key. It returns false for an answer that is not
-// stored: one that is too large, or from before the tenant's cache was flushed or the agent's market changed.
+// put stores the answer to a request that began at a time, in place of an older one of the same key. It returns false if the answer is not stored, because
+// it is too large, or the tenant's cache was flushed or the agent's market changed since the request began.
 func (s *Store) put(name policy.Account, e *Entry, began time.Time) bool {
 	if e.Size() > s.max.Load() {
 		return false
@@ -169,7 +169,7 @@ func (s *Store) put(name policy.Account, e *Entry, began time.Time) bool {
 	defer sh.mu.Unlock()
 	sh.sweep(s)
 	t := sh.tenant(s, name)
-	if began.Before(t.flushed) || !t.markets.holds(e.Market) {
+	if began.Before(t.flushed) || !t.markets.isCurrent(e.Market) {
 		s.bytes.Add(-e.Size())
 		return false
 	}
@@ -218,17 +218,17 @@ func (sh *shard) remove(s *Store, t *tenant, e *Entry) {
 // makeRoom evicts entries until the store is within its limit.
 func (s *Store) makeRoom() {
 	for s.bytes.Load() > s.max.Load() {
-		var most *shard
+		var largest *shard
 		var bytes int64
 		for i := range s.shards {
 			if n := s.shards[i].largestBytes(); n > bytes {
-				most, bytes = &s.shards[i], n
+				largest, bytes = &s.shards[i], n
 			}
 		}
-		if most == nil { // only entries that are not added yet exceed the limit
+		if largest == nil { // only entries that are not added yet exceed the limit
 			return
 		}
-		most.evict(s)
+		largest.evict(s)
 	}
 }
 

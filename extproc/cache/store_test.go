@@ -277,9 +277,9 @@ func TestTheLargestTenantIsEvictedFirst(t *testing.T) {
 		}
 	}
 	if n := len(listed(t, s, "greedy").Entries); n != 80 {
-		t.Errorf("greedy has %d entries, want what is left", n)
+		t.Errorf("greedy has %d entries, want the remaining 80", n)
 	}
-	for n := range 10_000 { // another that is as greedy gets as much
+	for n := range 10_000 { // another tenant that stores as much gets the same share
 		finishWith(newTicket(s, "late", n, unlimited), "x")
 	}
 	if a, b := len(listed(t, s, "greedy").Entries), len(listed(t, s, "late").Entries); a < 39 || b < 39 || a+b != 80 {
@@ -335,7 +335,7 @@ func TestEntriesPastMaxStaleAreRemoved(t *testing.T) {
 	if n := len(listed(t, s, "a").Entries); n != 0 {
 		t.Errorf("%d entries are listed", n)
 	}
-	for n := range 100 { // somebody in the same part of the store
+	for n := range 100 { // at least one in the same shard
 		finishWith(newTicket(s, policy.Account(rune('b'+n)), 2, unlimited), "new")
 	}
 	finishWith(newTicket(s, "a", 2, unlimited), "new")
@@ -349,7 +349,7 @@ func TestListing(t *testing.T) {
 	for n := range 3 {
 		q := newTicket(s, "a", n, unlimited)
 		if q.Fresh(t.Context()) != nil {
-			t.Fatal("it is there before it was asked")
+			t.Fatal("there is an entry before the first request")
 		}
 		q.Miss()
 		finishWith(q, "x")
@@ -381,7 +381,7 @@ func TestAnAnswerOfARemovedProviderIsNotServed(t *testing.T) {
 		t.Error("Fresh serves it")
 	}
 	if e := q.StaleFallback(t.Context()); e != nil {
-		t.Error("StandIn serves it")
+		t.Error("StaleFallback serves it")
 	}
 	if e, waits := q.Join(); e != nil || waits {
 		t.Error("Join serves it")

@@ -16,22 +16,22 @@ type Ticket struct {
 	// Current reports whether a stored answer may still be served; false after its provider or model was removed from the configuration.
 	// Nil means always. It is called with a lock held and must not use the store.
 	Current func(*Served) bool
-	// Market is the agent that sends the request, and what it knows of its market.
+	// Market is the agent that sends the request, and its market regime.
 	Market Market
-	// Private is set for a request whose answer must not be written to a disk.
+	// Private is set for a request whose answer must not be written to a disk or a shared store.
 	Private bool
-	// Alone is set for a request whose answer may be stored, but not shared with identical requests in flight: each of them gets one of its own.
-	Alone bool
-	// Stored is called with an answer after it was stored; nil for nothing.
+	// Uncoalesced is set for a request whose answer may be stored, but not delivered to identical requests in flight: each of them makes its own call.
+	Uncoalesced bool
+	// Stored is called with an answer after it was stored. May be nil.
 	Stored func(*Entry)
 
 	began time.Time
 	store *Store
 	requestKey
-	format Format
-	ttl    time.Duration
-	saw    *State // nil: not known yet
-	blind  bool   // the shared store did not answer
+	format       Format
+	ttl          time.Duration
+	sharedState  *State // nil until it is known
+	sharedFailed bool   // the shared store did not answer
 
 	outcome chan Outcome
 	flight  *flight // guarded by the shard's lock; nil if in none
@@ -58,7 +58,7 @@ func (s *Store) Ticket(tenant policy.Account, k Key, format Format, c Control, t
 // ID is that of the request's own entry, whether there is one or not.
 func (t *Ticket) ID() string { return t.key.ID() }
 
-// Fresh is the entry that may be served without calling a provider; nil if there is none. With a shared store it waits for it.
+// Fresh is the entry that may be served without calling a provider; nil if there is none. It waits for a shared store.
 func (t *Ticket) Fresh(ctx context.Context) *Entry { return t.FreshAt(ctx, t.key) }
 
 // FreshAt is the tenant's entry of another request that may be served; nil if there is none.
@@ -75,7 +75,7 @@ func (t *Ticket) FreshAt(ctx context.Context, k Key) *Entry {
 	return nil
 }
 
-// find is the tenant's entry of a key, fresh or stale. The shard is locked.
+// find is the tenant's entry of a key, fresh or stale, if it may be served to the request; nil if there is none. The shard is locked.
 func (t *Ticket) find(sh *shard, k Key, now time.Time) *Entry {
 	e := sh.get(requestKey{t.tenant, k}, now)
 	if e == nil || !e.Market.agrees(t.Market) || (t.Current != nil && !t.Current(&e.Served)) {
@@ -181,12 +181,12 @@ func (t *Ticket) Finish(s Served) {
 	t.deliver(e)
 }
 
-// keep stores an answer.
+// keep stores an answer in memory, and in a shared store unless it is private.
 func (t *Ticket) keep(e *Entry) {
 	shared := t.store.shared
 	if shared != nil {
 		_, _ = rand.Read(e.Tag[:]) // never fails (crypto/rand)
-		e.removals = t.saw.Removals
+		e.removals = t.sharedState.Removals
 	}
 	if !t.store.put(t.tenant, e, t.began) {
 		return
@@ -195,6 +195,6 @@ func (t *Ticket) keep(e *Entry) {
 		t.Stored(e)
 	}
 	if shared != nil && !e.Private {
-		shared.Put(t.tenant, e, t.saw.Epoch)
+		shared.Put(t.tenant, e, t.sharedState.Epoch)
 	}
 }

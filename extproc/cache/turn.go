@@ -15,7 +15,7 @@ type Turn struct {
 }
 
 // TurnOf reads a tenant's request as a turn. ok is false for a request that has more than texts (media, tool calls and their results), that the
-// canonical form does not represent completely, or whose answer depends on what the provider finds in the web.
+// canonical form does not represent completely, or that lets the provider search the web.
 func TurnOf(tenant policy.Account, r *chat.Request) (t Turn, ok bool) {
 	doc := editedDoc(r)
 	c := canonical(r, &doc)

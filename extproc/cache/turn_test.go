@@ -51,10 +51,10 @@ func mustDecode(t testing.TB, d chat.Dialect, body string) *chat.Request {
 	return r
 }
 
-// TestC06AChangeOfRegimeRemovesAnAgentsAnswers, and keeps out those that come later from before.
+// TestC06AChangeOfRegimeRemovesAnAgentsAnswers, and late answers from the previous regime are not stored.
 func TestC06AChangeOfRegimeRemovesAnAgentsAnswers(t *testing.T) {
-	var gone int
-	s := cache.New(cache.Options{Removed: func(policy.Account, cache.Key) { gone++ }})
+	var deleted int
+	s := cache.New(cache.Options{Removed: func(policy.Account, cache.Key) { deleted++ }})
 	put := func(n int, m cache.Market) {
 		q := newTicket(s, "a", n, unlimited)
 		q.Market = m
@@ -70,13 +70,13 @@ func TestC06AChangeOfRegimeRemovesAnAgentsAnswers(t *testing.T) {
 	put(2, unknown) // its request was in flight when the regime became known
 	put(3, cache.Market{})
 	put(4, s.Enter("a", "other", "calm"))
-	if got := s.Enter("a", "golem", ""); got != calm || left() != 3 || gone != 0 {
-		t.Errorf("a request that says no regime is in %v; %d entries, %d removed", got, left(), gone)
+	if got := s.Enter("a", "golem", ""); got != calm || left() != 3 || deleted != 0 {
+		t.Errorf("a request without a regime is in %v; %d entries, %d removed", got, left(), deleted)
 	}
 	wild := s.Enter("a", "golem", "wild")
 	put(5, calm)
-	if left() != 2 || gone != 1 {
-		t.Errorf("%d entries, %d removed", left(), gone)
+	if left() != 2 || deleted != 1 {
+		t.Errorf("%d entries, %d removed", left(), deleted)
 	}
 	for m, want := range map[cache.Market]bool{wild: false, calm: true, {}: true} {
 		q := newTicket(s, "a", 4, unlimited)
@@ -86,11 +86,11 @@ func TestC06AChangeOfRegimeRemovesAnAgentsAnswers(t *testing.T) {
 		}
 	}
 	if again := s.Enter("a", "golem", "calm"); again != calm || left() != 2 || s.Enter("b", "golem", "") != (cache.Market{Agent: "golem"}) {
-		t.Errorf("an answer comes back with its regime, or tenants share them: %d entries", left())
+		t.Errorf("an answer is restored with its regime, or tenants share regimes: %d entries", left())
 	}
 }
 
-// TestAFlushIsANewEpoch: what was stored is gone, and what was asked before is not stored.
+// TestAFlushIsANewEpoch: stored entries are deleted, and answers to earlier requests are not stored.
 func TestAFlushIsANewEpoch(t *testing.T) {
 	s, c := newStore(0)
 	late := newTicket(s, "a", 1, unlimited)
@@ -115,24 +115,24 @@ func TestAFlushIsANewEpoch(t *testing.T) {
 	}
 }
 
-// TestATicketThatIsAloneWaitsForNobody, and is told what was stored.
-func TestATicketThatIsAloneWaitsForNobody(t *testing.T) {
+// TestAnUncoalescedTicketDoesNotWait, and its Stored is called with what was stored.
+func TestAnUncoalescedTicketDoesNotWait(t *testing.T) {
 	s, _ := newStore(0)
 	joinAll(t, s, 1)
-	var told *cache.Entry
+	var stored *cache.Entry
 	q := newTicket(s, "a", 1, unlimited)
-	q.Alone, q.Stored = true, func(e *cache.Entry) { told = e }
+	q.Uncoalesced, q.Stored = true, func(e *cache.Entry) { stored = e }
 	if e, waits := q.Join(); e != nil || waits {
 		t.Errorf("it gets %v, waits: %v", e, waits)
 	}
-	if finishWith(q, "x"); textOf(told) != "x" || q.FreshAt(t.Context(), key(1)) != told || q.FreshAt(t.Context(), key(2)) != nil {
-		t.Errorf("stored is %q", textOf(told))
+	if finishWith(q, "x"); textOf(stored) != "x" || q.FreshAt(t.Context(), key(1)) != stored || q.FreshAt(t.Context(), key(2)) != nil {
+		t.Errorf("stored is %q", textOf(stored))
 	}
-	told = nil
+	stored = nil
 	refused := newTicket(s, "a", 2, unlimited)
-	refused.Stored = func(e *cache.Entry) { told = e }
+	refused.Stored = func(e *cache.Entry) { stored = e }
 	record(refused, chat.Event{Kind: chat.Refusal, Text: []byte("no")})
-	if refused.Finish(cache.Served{}); told != nil {
-		t.Error("a refusal is said to be stored")
+	if refused.Finish(cache.Served{}); stored != nil {
+		t.Error("Stored is called with a refusal")
 	}
 }

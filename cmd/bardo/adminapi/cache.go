@@ -67,7 +67,7 @@ type cacheShare struct {
 type cacheListing struct {
 	cacheShare
 
-	Data []cacheEntry `json:"data"` // most recently used first; at most cache.MostListed
+	Data []cacheEntry `json:"data"` // most recently used first; at most cache.MaxListed
 }
 
 type cacheEntry struct {

@@ -1,4 +1,4 @@
-// Package cachetest says what a store of answers must do, whatever is behind it. Only tests import it.
+// Package cachetest tests what every store of answers must do, whatever its implementation. Only tests import it.
 package cachetest
 
 import (
@@ -21,7 +21,7 @@ type Gateway struct {
 	Index *semantic.Index
 }
 
-// Open opens the stores of a gateway, with a number of bytes for entries; 0 means the default. All gateways of a test that are behind a shared store share it.
+// Open opens the stores of a gateway, with a limit of bytes for entries; 0 means the default. The gateways of a test share a shared store.
 type Open func(t *testing.T, bytes int64) *Gateway
 
 // Everything is a request without directives.
@@ -37,7 +37,7 @@ func (g *Gateway) Ticket(tenant policy.Account, n int, c cache.Control) *cache.T
 // Key is that of the n-th request.
 func Key(n int) cache.Key { return cache.Key{byte(n >> 8), byte(n), 1} }
 
-// Answer asks a request, and has it answered with a text.
+// Answer sends a request that is not stored, and stores a text as its answer.
 func (g *Gateway) Answer(t *testing.T, tenant policy.Account, n int, text string) {
 	t.Helper()
 	k := g.Ticket(tenant, n, Everything)
@@ -47,7 +47,7 @@ func (g *Gateway) Answer(t *testing.T, tenant policy.Account, n int, text string
 	Finish(k, text, "m")
 }
 
-// Finish gives a request an answer of a model.
+// Finish records a model's answer to a request.
 func Finish(k *cache.Ticket, text string, model policy.ModelID) {
 	for _, ev := range []chat.Event{{Kind: chat.Start}, {Kind: chat.Text, Text: []byte(text)}, {Kind: chat.Stop, Reason: chat.StopEnd}, {Kind: chat.End}} {
 		k.Record(&ev)
@@ -55,7 +55,7 @@ func Finish(k *cache.Ticket, text string, model policy.ModelID) {
 	k.Finish(cache.Served{By: policy.Resolution{Provider: "p", Model: model}, Usage: chat.Usage{Input: 5, Output: 7}, Cost: 100})
 }
 
-// Text is what an answer says, "" without one.
+// Text is the text of an answer, "" for nil.
 func Text(e *cache.Entry) (s string) {
 	if e == nil {
 		return ""
@@ -72,7 +72,7 @@ func (g *Gateway) Get(t *testing.T, tenant policy.Account, n int) string {
 	return Text(g.Ticket(tenant, n, Everything).Fresh(t.Context()))
 }
 
-// Run runs every test that any store passes.
+// Run runs the tests that every store must pass.
 func Run(t *testing.T, open Open) {
 	t.Helper()
 	for _, c := range []struct {
@@ -88,7 +88,7 @@ func Run(t *testing.T, open Open) {
 		{"memory is bounded, and a large tenant makes room", memoryIsBounded},
 		{"private entries are found and deleted", privateEntries},
 		{"questions are found by place, and banned", questions},
-		{"requests at once", atOnce},
+		{"concurrent requests", concurrentRequests},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, open) })
 	}
@@ -119,7 +119,7 @@ func answersAreFound(t *testing.T, open Open) {
 	}
 }
 
-// forced is a request that is answered anew.
+// forced is a request that skips the lookup.
 func forced(t *testing.T, g *Gateway, tenant policy.Account, n int) *cache.Ticket {
 	t.Helper()
 	c := Everything
@@ -177,7 +177,7 @@ func entriesAreListed(t *testing.T, open Open) {
 		Finish(k, "an answer", policy.ModelID(fmt.Sprint("m", n)))
 	}
 	g.Answer(t, "b", 1, "of b")
-	g.list(t, "a") // it waits for what is written behind the requests
+	g.list(t, "a") // waits for asynchronous writes
 	k := g.Ticket("a", 1, Everything)
 	e := k.Fresh(t.Context())
 	if e == nil {
@@ -239,7 +239,7 @@ func flushHoldsInFlight(t *testing.T, open Open) {
 	late, other := g.Ticket("a", 2, Everything), g.Ticket("b", 2, Everything)
 	late.Fresh(t.Context())
 	other.Fresh(t.Context())
-	<-time.After(2 * time.Millisecond) // the memory tells requests from the flush by the clock
+	<-time.After(2 * time.Millisecond) // the store in memory orders requests and the flush by the clock
 	if epoch, n, err := g.Store.Flush(t.Context(), "a"); epoch != 2 || n != 1 || err != nil {
 		t.Errorf("the flush begins epoch %d, removes %d: %v", epoch, n, err)
 	}
@@ -258,7 +258,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for late := time.Now().Add(10 * time.Second); !ok(); {
 		if time.Now().After(late) {
-			t.Fatalf("%s: it does not come", what)
+			t.Fatalf("%s: not within 10 s", what)
 		}
 		<-time.After(time.Millisecond)
 	}
@@ -323,7 +323,7 @@ func privateEntries(t *testing.T, open Open) {
 	}
 }
 
-// look are the texts of a place, newest first.
+// look returns the texts of a place, sorted.
 func (g *Gateway) look(t *testing.T, tenant policy.Account, p semantic.Place) (texts []string) {
 	t.Helper()
 	rows, _, err := g.Index.Look(t.Context(), tenant, p, g.Store.Now())
@@ -337,7 +337,7 @@ func (g *Gateway) look(t *testing.T, tenant policy.Account, p semantic.Place) (t
 	return texts
 }
 
-// ask has a question answered at a place.
+// ask stores the answer to a question, and its row at a place.
 func (g *Gateway) ask(t *testing.T, tenant policy.Account, n int, p semantic.Place, text string) {
 	t.Helper()
 	k := g.Ticket(tenant, n, Everything)
@@ -378,7 +378,7 @@ func questions(t *testing.T, open Open) {
 	}
 }
 
-func atOnce(t *testing.T, open Open) {
+func concurrentRequests(t *testing.T, open Open) {
 	t.Helper()
 	g := open(t, 0)
 	var all sync.WaitGroup

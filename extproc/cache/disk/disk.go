@@ -1,5 +1,5 @@
 // Package disk keeps stored answers in an encrypted file, so that they outlive a restart: those of the exact cache, and the questions by which the semantic
-// cache finds them. It writes behind the requests, and drops what it cannot write in time. It knows neither requests nor who may store what.
+// cache finds them. It writes asynchronously, and drops what its queue has no room for. It knows neither requests nor who may store what.
 package disk
 
 import (
@@ -25,17 +25,17 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Bounds of what waits to be written, and how long it waits for more.
+// Bounds of the write queue, and the delay in which writes are collected into a batch.
 const (
-	maxWaiting      = 4096
-	maxWaitingBytes = 16 << 20
-	gather          = 100 * time.Millisecond
+	maxPending      = 4096
+	maxPendingBytes = 16 << 20
+	batchDelay      = 100 * time.Millisecond
 )
 
 // application marks a file as one of this package, in SQLite's header.
 const application = 0x62634131
 
-// id is a row's name: nobody without the secret can tell whose it is.
+// id is a row's name, a keyed hash: without the secret, it does not reveal the account.
 type id [16]byte
 
 // Options of a file.
@@ -43,10 +43,10 @@ type Options struct {
 	Path   string
 	Secret []byte // of any length; entries are encrypted with a key that is derived from it
 	Log    *slog.Logger
-	Lost   func(entries int) // is told of entries that were not written; nil for nothing
+	Lost   func(entries int) // called with the number of entries that were not written; may be nil
 }
 
-// File is a file of stored answers. Added and Removed only note what is to be written: they take no time. Safe for concurrent use.
+// File is a file of stored answers. Added and Removed only queue writes: they do not block. Safe for concurrent use.
 type File struct {
 	o    Options
 	db   *sql.DB
@@ -55,22 +55,22 @@ type File struct {
 
 	questions *semantic.Index
 	mu        sync.Mutex
-	waiting   map[id]change
+	pending   map[id]change
 	bytes     int64
-	written   map[id]struct{} // what the file has, or will have
-	wake      chan struct{}   // something waits
+	written   map[id]struct{} // what the file has, or will have once the queue is written
+	wake      chan struct{}   // signals run that something is pending
 	closing   chan struct{}
 	done      chan struct{}
 	closed    bool
 }
 
-// change is what is to be written of an entry: nil deletes it.
+// change is a pending write of an entry; a nil entry deletes it.
 type change struct {
 	tenant policy.Account
 	entry  *cache.Entry
 }
 
-// row is what a file has of an entry.
+// row is an entry in the file.
 type row struct {
 	Tenant policy.Account
 	Entry  []byte
@@ -78,10 +78,10 @@ type row struct {
 	Text   string
 }
 
-// Open opens a file, or makes it. A file of another program, or one that is broken, is moved aside; one that was written with another secret, or by another
-// version, is emptied. Both are logged. The error is that there can be no file, or that another program has it open.
+// Open opens a file, or creates it. A file of another program, or one that is corrupt, is moved aside; one that was written with another secret, or by another
+// version, is emptied. Both are logged. It fails if the file cannot be created, or another program has it open.
 func Open(ctx context.Context, o Options) (*File, error) {
-	f := &File{o: o, waiting: map[id]change{}, written: map[id]struct{}{}, wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{})}
+	f := &File{o: o, pending: map[id]change{}, written: map[id]struct{}{}, wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{})}
 	if err := f.keys(); err != nil {
 		return nil, err
 	}
@@ -111,10 +111,10 @@ func (f *File) keys() error {
 	return err
 }
 
-// errForeign is that of a file that this package has not written, or that is broken.
+// errForeign is the error of a file that another program has written, or that is corrupt.
 var errForeign = errors.New("it is no file of stored answers, or broken")
 
-// moveAside renames a file, over one that was moved aside before, with those that belong to it.
+// moveAside renames a file and its companions, and replaces one that was moved aside before.
 func moveAside(path string) error {
 	for _, ending := range []string{"-wal", "-shm"} {
 		if err := os.Rename(path+ending, path+".discarded"+ending); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -143,7 +143,7 @@ func (f *File) open(ctx context.Context) error {
 	return nil
 }
 
-// inspect looks whose file it is, and changes nothing in it.
+// inspect checks, without changing the file, that it is empty or of this package, and intact.
 func (f *File) inspect(ctx context.Context) (err error) {
 	db, err := sqlite.Connect(f.o.Path, url.Values{"mode": {"ro"}, "_busy_timeout": {"1000"}})
 	if err != nil {
@@ -188,7 +188,7 @@ func (f *File) prepare(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// foreign tells a broken file from one that another program holds.
+// foreign makes the error of a corrupt file errForeign; others, such as that of a locked file, stay as they are.
 func foreign(err error) error {
 	if isBroken(err) {
 		return fmt.Errorf("%w: %w", errForeign, err)
@@ -210,8 +210,8 @@ func (f *File) name(tenant policy.Account, k cache.Key) (out id) {
 	return out
 }
 
-// Load puts what the file has into a store and its index, as far as it is fresh enough and there is room. What cannot be used is deleted. It is called once, before
-// Added and Removed; from then on, what they note is written.
+// Load adds the file's entries to a store and its index, if they are fresh enough and there is room. Those that cannot be used are deleted. It is called once,
+// before Added and Removed, and starts the writer.
 func (f *File) Load(ctx context.Context, store *cache.Store, questions *semantic.Index) (entries int, err error) {
 	f.questions = questions
 	defer guard.Go(f.run)
@@ -235,7 +235,7 @@ func (f *File) Load(ctx context.Context, store *cache.Store, questions *semantic
 		case err != nil:
 			broken++
 		}
-		f.note(n, change{})
+		f.enqueue(n, change{})
 	}
 	if broken > 0 {
 		f.o.Log.Warn("stored answers are broken, and discarded", "file", f.o.Path, "entries", broken)
@@ -243,7 +243,7 @@ func (f *File) Load(ctx context.Context, store *cache.Store, questions *semantic
 	return entries, rows.Err()
 }
 
-// restore reads one row. It returns false for one that is not used; the error is that it cannot be read.
+// restore adds one row to the store. It returns false for one that is not used, with an error if it cannot be read.
 func (f *File) restore(n id, body []byte, store *cache.Store) (bool, error) {
 	plain, err := f.seal.OpenSealed(string(n[:]), body)
 	if err != nil {
@@ -263,24 +263,24 @@ func (f *File) restore(n id, body []byte, store *cache.Store) (bool, error) {
 	return true, nil
 }
 
-// Added notes an entry that was stored. A private one is not written.
+// Added queues an entry that was stored. A private one is not written.
 func (f *File) Added(tenant policy.Account, e *cache.Entry) {
 	if !e.Private {
-		f.note(f.name(tenant, e.Key), change{tenant, e})
+		f.enqueue(f.name(tenant, e.Key), change{tenant, e})
 	}
 }
 
-// Removed notes an entry that left the store.
-func (f *File) Removed(tenant policy.Account, k cache.Key) { f.note(f.name(tenant, k), change{}) }
+// Removed queues the deletion of an entry.
+func (f *File) Removed(tenant policy.Account, k cache.Key) { f.enqueue(f.name(tenant, k), change{}) }
 
-// note notes a change, unless too much waits: then a new entry is dropped. What the file does not have need not be deleted.
-func (f *File) note(n id, c change) {
+// enqueue queues a change. If the queue is full, a new entry is dropped. Deletions of entries that the file does not have are ignored.
+func (f *File) enqueue(n id, c change) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	before, waits := f.waiting[n]
+	before, waits := f.pending[n]
 	if waits && before.entry != nil {
 		f.bytes -= before.entry.Size()
-		delete(f.waiting, n)
+		delete(f.pending, n)
 	}
 	_, has := f.written[n]
 	switch {
@@ -288,18 +288,18 @@ func (f *File) note(n id, c change) {
 		return
 	case c.entry == nil:
 		delete(f.written, n)
-	case len(f.waiting) >= maxWaiting || f.bytes+c.entry.Size() > maxWaitingBytes:
+	case len(f.pending) >= maxPending || f.bytes+c.entry.Size() > maxPendingBytes:
 		f.lost(1)
 		if !has {
 			return
 		}
 		delete(f.written, n)
-		c = change{} // what the file has of it is out of date
+		c = change{} // the older entry in the file is out of date
 	default:
 		f.bytes += c.entry.Size()
 		f.written[n] = struct{}{}
 	}
-	f.waiting[n] = c
+	f.pending[n] = c
 	select {
 	case f.wake <- struct{}{}:
 	default:
@@ -312,7 +312,7 @@ func (f *File) lost(entries int) {
 	}
 }
 
-// run writes what waits until the file is closed.
+// run writes pending changes until the file is closed.
 func (f *File) run() {
 	defer close(f.done)
 	for {
@@ -323,18 +323,18 @@ func (f *File) run() {
 			return
 		}
 		select {
-		case <-time.After(gather):
+		case <-time.After(batchDelay):
 		case <-f.closing:
 		}
 		f.write()
 	}
 }
 
-// write writes what waits.
+// write writes the pending changes.
 func (f *File) write() {
 	f.mu.Lock()
-	batch := f.waiting
-	f.waiting, f.bytes = map[id]change{}, 0
+	batch := f.pending
+	f.pending, f.bytes = map[id]change{}, 0
 	f.mu.Unlock()
 	if len(batch) == 0 {
 		return
@@ -383,7 +383,7 @@ func (f *File) put(ctx context.Context, tx *sql.Tx, n id, c *change) error {
 	return err
 }
 
-// Close writes what waits, and closes the file. After Load it waits for the writer, at most until ctx is done.
+// Close writes the pending changes, and closes the file. After Load it waits for the writer, at most until ctx is done.
 func (f *File) Close(ctx context.Context) error {
 	f.mu.Lock()
 	again := f.closed

@@ -121,7 +121,7 @@ func TestC14StoredAnswersOutliveARestart(t *testing.T) {
 	if rows := again.index.Find("a", semantic.Place{5}, time.Now()); len(rows) != 1 || rows[0].Text != "the question" || rows[0].Key != (cache.Key{1}) || rows[0].Vector != nil {
 		t.Errorf("questions %+v", rows)
 	}
-	again.store.Enter("a", "g", "wild") // the regime changes while the gateway is away
+	again.store.Enter("a", "g", "wild") // the regime has changed while the gateway was stopped
 	_, _, _ = again.store.Flush(t.Context(), "b")
 	again.close(t)
 	if last := open(t, path, "secret", 0); last.had != 0 {
@@ -238,7 +238,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 	}
 	c.close(t)
 	if c.lost == 0 {
-		t.Error("40 MiB wait at once")
+		t.Error("40 MiB are pending")
 	}
 	again := open(t, path, "secret", 8<<20)
 	if _, size := again.store.Size(); again.had != 40-c.lost || size > 8<<20 {

@@ -11,8 +11,8 @@ import (
 	"bardo.money/gateway/internal/redistest"
 )
 
-// TestHitsOfWhatIsGoneAreCountedNowhere: counters do not outlive their entries.
-func TestHitsOfWhatIsGoneAreCountedNowhere(t *testing.T) {
+// TestHitsOfRemovedEntriesAreNotCounted: counters do not outlive their entries.
+func TestHitsOfRemovedEntriesAreNotCounted(t *testing.T) {
 	server := redistest.Start(t)
 	a, b := open(t, redis.Options{URL: server.URL()}), open(t, redis.Options{URL: server.URL()})
 	a.Answer(t, "k", 1, "the answer")
@@ -70,11 +70,11 @@ func TestConnectionsThatBreakTogetherAreReplaced(t *testing.T) {
 	server := redistest.Start(t)
 	g := open(t, redis.Options{URL: server.URL()})
 	g.Answer(t, "k", 1, "the answer")
-	if _, err := g.Store.List(t.Context(), "k"); err != nil { // it waits for what is written behind the requests
+	if _, err := g.Store.List(t.Context(), "k"); err != nil { // waits for asynchronous writes
 		t.Fatal(err)
 	}
 	for range 3 {
-		server.Do(t, "CLIENT", "PAUSE", "200") // each waits on a connection of its own
+		server.Do(t, "CLIENT", "PAUSE", "200") // each waits on its own connection
 		var all sync.WaitGroup
 		for range 8 {
 			all.Go(func() { g.Get(t, "k", 1) })

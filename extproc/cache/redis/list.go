@@ -9,14 +9,14 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// scanned is how many entries are looked at, and deleted, in one step.
-const scanned = 500
+// scanCount is the number of entries that are scanned, and deleted, in one step.
+const scanCount = 500
 
 // List implements cache.Shared.
 func (s *Store) List(ctx context.Context, name policy.Account) (l cache.Listing, err error) {
 	s.drain()
 	tenant := s.tenant(name)
-	reply, err := redigo.Values(s.run(ctx, listScript, s.prefix, tenant, cache.MostListed))
+	reply, err := redigo.Values(s.run(ctx, listScript, s.prefix, tenant, cache.MaxListed))
 	if err != nil {
 		return l, err
 	}
@@ -49,7 +49,7 @@ func (s *Store) Matching(ctx context.Context, name policy.Account, which func(*c
 	})
 }
 
-// Remove implements cache.Shared. What this gateway has not written yet is deleted, too.
+// Remove implements cache.Shared. Entries that this gateway has not yet written are deleted, too.
 func (s *Store) Remove(ctx context.Context, name policy.Account, which func(*cache.Entry) bool) (int, error) {
 	s.drain()
 	return s.remove(ctx, name, which)
@@ -61,14 +61,14 @@ func (s *Store) remove(ctx context.Context, name policy.Account, which func(*cac
 		n += one
 		return err
 	}
-	if err := drop(nil); err != nil { // other gateways hold what they do not share from before
+	if err := drop(nil); err != nil { // counts the removal, which makes other gateways' private entries invalid
 		return 0, err
 	}
 	err = s.scan(ctx, name, which, drop)
 	return n, err
 }
 
-// scan calls f with the names of a tenant's entries for which the predicate is true, some at a time.
+// scan calls f with the names of a tenant's entries for which the predicate is true, in batches.
 func (s *Store) scan(ctx context.Context, name policy.Account, which func(*cache.Entry) bool, f func(ids []any) error) error {
 	tenant := s.tenant(name)
 	for cursor := "0"; ; {
@@ -76,7 +76,7 @@ func (s *Store) scan(ctx context.Context, name policy.Account, which func(*cache
 		if err != nil {
 			return err
 		}
-		reply, err := redigo.Values(c.Do("HSCAN", s.prefix+"i:"+tenant, cursor, "COUNT", scanned))
+		reply, err := redigo.Values(c.Do("HSCAN", s.prefix+"i:"+tenant, cursor, "COUNT", scanCount))
 		_ = c.Close()
 		if err != nil {
 			return err
@@ -96,10 +96,10 @@ func (s *Store) scan(ctx context.Context, name policy.Account, which func(*cache
 	}
 }
 
-// matching are the names of entries for which the predicate is true. One that cannot be read counts as one of them: it serves nobody.
+// matching are the names of entries for which the predicate is true, and of those that cannot be read and so are of no use.
 func (s *Store) matching(tenant string, fields [][]byte, which func(*cache.Entry) bool) (ids []any) {
 	for ; len(fields) > 1; fields = fields[2:] {
-		if len(fields[0]) == 1 { // no entry: a counter
+		if len(fields[0]) == 1 { // a counter, not an entry
 			continue
 		}
 		if e, err := s.readHeading(tenant, fields[1], 0); err != nil || which(e) {

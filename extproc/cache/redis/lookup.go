@@ -21,17 +21,17 @@ var (
 	_ semantic.Shared = (*Store)(nil)
 )
 
-// What the script lookup says of an entry.
+// Results of the script lookup.
 const (
 	absent = iota
 	_      // the copy is the same
 	another
 )
 
-// Lookup implements cache.Shared. What this gateway has not written yet is there.
+// Lookup implements cache.Shared. An entry that this gateway has not yet written counts as stored.
 func (s *Store) Lookup(ctx context.Context, name policy.Account, k cache.Key, have *cache.Entry) (*cache.Entry, cache.State, error) {
 	id := s.entry(name, k)
-	epoch, waits := s.queue.epoch(id) // before Redis is asked, for it may be written in between
+	epoch, waits := s.queue.epoch(id) // before the lookup, since it may be written in between
 	var tag []byte
 	if have != nil {
 		tag = have.Tag[:]
@@ -74,7 +74,7 @@ func outcomeOf(found bool) Outcome {
 	return Absent
 }
 
-// writeEntry encrypts an entry. Its tag comes first, for comparisons.
+// writeEntry encrypts an entry. The tag precedes it in clear, for comparisons.
 func (s *Store) writeEntry(id string, e *cache.Entry) ([]byte, error) {
 	plain, err := e.Encode()
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Store) writeEntry(id string, e *cache.Entry) ([]byte, error) {
 	return append(e.Tag[:], s.seal(plain, "entry", id, string(e.Tag[:]))...), nil
 }
 
-// readEntry reads what writeEntry wrote.
+// readEntry decrypts the result of writeEntry.
 func (s *Store) readEntry(id string, body []byte) (*cache.Entry, error) {
 	var tag cache.Tag
 	if copy(tag[:], body) < len(tag) {
@@ -101,23 +101,23 @@ func (s *Store) readEntry(id string, body []byte) (*cache.Entry, error) {
 	return e, nil
 }
 
-// errShort is that of a value that is cut off.
+// errShort is the error of a truncated value.
 var errShort = errors.New("the value is too short")
 
-// question is what is stored of a question.
+// question is a stored question.
 type question struct {
 	Key     cache.Key
 	Text    string
 	Expires time.Time
-	Vector  []byte `json:",omitempty"` // see packed; none until a gateway has compared the question
-	Tag     string `json:",omitempty"` // of the model that made the vector
+	Vector  []byte `json:",omitempty"` // see packed; empty until a gateway has compared the question
+	Tag     string `json:",omitempty"` // of the model that computed the vector
 }
 
 func newQuestion(r *semantic.Row) *question {
 	return &question{r.Key, r.Text, r.Expires, packed(r.Vector), r.Tag}
 }
 
-// row is the question as gateways compare it.
+// row is the question as a row of the index.
 func (q *question) row() semantic.Row {
 	r := semantic.Row{Key: q.Key, Text: q.Text, Expires: q.Expires}
 	if q.Tag != "" && len(q.Vector) > 0 && len(q.Vector)%4 == 0 {
@@ -126,7 +126,7 @@ func (q *question) row() semantic.Row {
 	return r
 }
 
-// packed are the bytes of a vector, four for each number, in little endian.
+// packed is a vector as bytes, four for each number, in little endian.
 func packed(v []float32) []byte {
 	b := make([]byte, 0, 4*len(v))
 	for _, x := range v {
@@ -158,7 +158,7 @@ func (s *Store) Rows(ctx context.Context, name policy.Account, p semantic.Place)
 		return nil, false, now, err
 	}
 	for ; len(pairs) > 1; pairs = pairs[2:] {
-		if q, err := s.readQuestion(at, string(pairs[0]), pairs[1]); err == nil { // a broken one is none
+		if q, err := s.readQuestion(at, string(pairs[0]), pairs[1]); err == nil { // a broken one is skipped
 			rows = append(rows, q.row())
 		}
 	}
@@ -196,8 +196,8 @@ func (s *Store) conversation(prefix [16]byte) string {
 // Limit is the time limit of a lookup.
 func (s *Store) Limit() time.Duration { return s.o.Timeout }
 
-// Served returns what Keep was given for each of the prefixes of a conversation; nil for one that is not known. The error is that Redis did not answer within its
-// time limit.
+// Served returns the value that Keep stored for each prefix of a conversation; nil for an unknown one. An error means that Redis did not answer within its time
+// limit.
 func (s *Store) Served(ctx context.Context, prefixes [][16]byte) ([][]byte, error) {
 	keys := make([]any, len(prefixes))
 	for i, p := range prefixes {
@@ -212,24 +212,24 @@ func (s *Store) Served(ctx context.Context, prefixes [][16]byte) ([][]byte, erro
 		if values[i] == nil {
 			continue
 		}
-		values[i], _ = s.open(values[i], "conversation", s.conversation(prefixes[i])) // a broken one is none
+		values[i], _ = s.open(values[i], "conversation", s.conversation(prefixes[i])) // a broken one is nil
 		found = found || values[i] != nil
 	}
 	s.o.Looked(outcomeOf(found))
 	return values, nil
 }
 
-// Keep stores where a conversation was served behind the request, for a time. It takes no time.
+// Keep asynchronously stores where a conversation was served, for a lifetime. It does not block.
 func (s *Store) Keep(prefix [16]byte, value []byte, life time.Duration) {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
-	if len(s.queue.places) < maxWaiting {
+	if len(s.queue.places) < maxPending {
 		s.queue.places[prefix] = placed{value, life}
 	}
-	s.stir()
+	s.wakeWriter()
 }
 
-// readHeading reads one value of an index: size|PLACE|heading.
+// readHeading decodes one value of an index: size|PLACE|heading.
 func (s *Store) readHeading(tenant string, value []byte, hits int64) (*cache.Entry, error) {
 	parts := bytes.SplitN(value, []byte("|"), 3)
 	if len(parts) < 3 {

@@ -1,9 +1,9 @@
 // Package redis keeps stored answers in Redis, where several gateways share them: those of the exact cache, the questions by which the semantic cache finds
 // them, and the providers of conversations. It implements cache.Shared, semantic.Shared and affinity's Shared. It knows neither requests nor who may store what.
 //
-// What is stored is encrypted, and the keys of Redis are keyed hashes: nobody without the secret can tell whose an entry is, or what it is about. Gateways with
-// another secret, or of another version, see nothing of each other. A tenant has an index of its entries, by which they are found, listed and deleted: an entry that
-// is not in the index is served by nobody. Each step that must be seen as a whole is a script of lua/.
+// Values are encrypted, and the keys of Redis are keyed hashes: without the secret, neither the account nor the content of an entry can be read. Gateways with
+// another secret, or of another version, do not see each other's entries. A tenant has an index of its entries, by which they are found, listed and deleted: an
+// entry that is not in the index is never served. Each step that must be atomic is a script of lua/.
 package redis
 
 import (
@@ -33,14 +33,14 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// DefaultTimeout is how long a lookup may take. Redis beside the gateway answers in a fraction of a millisecond, and in another zone in two or three; a stored
-// answer saves some hundred milliseconds at least.
+// DefaultTimeout is the time limit of a lookup. Redis in the same zone answers in a fraction of a millisecond, and in another zone in two or three; a stored
+// answer saves at least some hundred milliseconds.
 const DefaultTimeout = 10 * time.Millisecond
 
-// workTime is the time limit of one command of the writer's, of a listing, of a deletion.
-const workTime = 2 * time.Second
+// workTimeout is the time limit of one command of the writer, of a listing, or of a deletion.
+const workTimeout = 2 * time.Second
 
-// Lives of what is stored of a tenant beside its entries.
+// Lifetimes of a tenant's index and of its bans.
 const (
 	indexLife = cache.MaxStale + time.Hour
 	banLife   = 30 * 24 * time.Hour
@@ -55,11 +55,11 @@ type Options struct {
 	Log      *slog.Logger
 	TLS      *tls.Config // of rediss://; nil: the system's authorities
 
-	Lost   func(entries int)    // is told of entries that were not written; nil for nothing
-	Looked func(result Outcome) // is told of each lookup; nil for nothing
+	Lost   func(entries int)    // called with the number of entries that were not written; may be nil
+	Looked func(result Outcome) // called with the outcome of each lookup; may be nil
 }
 
-// Outcome is what came of a lookup.
+// Outcome is the result of a lookup.
 type Outcome string
 
 // The outcomes.
@@ -67,18 +67,18 @@ const (
 	Found   Outcome = "found"
 	Absent  Outcome = "absent"
 	Failed  Outcome = "failed"  // Redis did not answer in time, or with an error
-	Unasked Outcome = "skipped" // it has not answered before, and was left out
+	Skipped Outcome = "skipped" // Redis was unreachable before, and was not asked
 )
 
-// Store is what gateways share. Safe for concurrent use.
+// Store is the store that gateways share. Safe for concurrent use.
 type Store struct {
 	o      Options
 	prefix string
 	mac    []byte
 	aead   cipher.AEAD
 
-	link *redislink.Link
-	work *redigo.Pool
+	link     *redislink.Link
+	workPool *redigo.Pool
 
 	questions *semantic.Index
 	queue     queue
@@ -89,7 +89,7 @@ type Store struct {
 	once      sync.Once
 }
 
-// Open makes a store and connects to Redis. When Redis is away the store begins as after an outage.
+// Open makes a store and connects to Redis. If Redis is unreachable, the store starts in the state of an outage.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = DefaultTimeout
@@ -116,11 +116,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.work, err = s.link.Pool(workTime)
+	s.workPool, err = s.link.Pool(workTimeout)
 	return s, err
 }
 
-// Start has the store write the questions of an index with their answers, and begins to write. It is called once, before the store is used.
+// Start starts the writer, which writes the questions of an index with their answers. It is called once, before the store is used.
 func (s *Store) Start(questions *semantic.Index) {
 	s.questions = questions
 	s.done.Add(1)
@@ -147,7 +147,7 @@ func (s *Store) derive(what string) []byte {
 	return m.Sum(nil)
 }
 
-// Secret is a secret of all gateways that share the store, for the hashes of conversations.
+// Secret is the secret for hashes of conversations, which is the same for all gateways that share the store.
 func (s *Store) Secret() []byte { return s.derive("conversations") }
 
 // name is a keyed hash of values, in hexadecimal digits.
@@ -172,7 +172,7 @@ func (s *Store) place(name policy.Account, p semantic.Place) string {
 	return s.name(32, "place", string(name), string(p[:]))
 }
 
-// seal encrypts a value, which open decrypts for the same use alone.
+// seal encrypts a value; open decrypts it only for the same use.
 func (s *Store) seal(plain []byte, use ...string) []byte {
 	return s.aead.Seal(nil, nil, plain, []byte(strings.Join(use, "|"))) //nolint:gosec // it draws the nonce itself
 }
@@ -181,19 +181,19 @@ func (s *Store) open(sealed []byte, use ...string) ([]byte, error) {
 	return s.aead.Open(nil, nil, sealed, []byte(strings.Join(use, "|")))
 }
 
-// fail notes a failure.
+// fail reports a failure to the link.
 func (s *Store) fail(err error) { s.link.Failed(err) }
 
 // Problem is why lookups are skipped; nil while Redis answers.
 func (s *Store) Problem() error { return s.link.Problem() }
 
-// lookup asks Redis something within the time limit of a lookup.
+// lookup sends a command to Redis with the time limit of a lookup.
 func (s *Store) lookup(ctx context.Context, do func(redigo.Conn) (any, error)) (any, error) {
 	out, err := s.link.Ask(ctx, do)
 	switch {
 	case err == nil:
 	case errors.Is(err, redislink.ErrUnasked):
-		s.o.Looked(Unasked)
+		s.o.Looked(Skipped)
 	default:
 		s.o.Looked(Failed)
 	}
@@ -203,7 +203,7 @@ func (s *Store) lookup(ctx context.Context, do func(redigo.Conn) (any, error)) (
 //go:embed lua
 var sources embed.FS
 
-// script is one of lua/. All have the prefix and the tenant as their first arguments, and no keys.
+// script reads one of lua/. All scripts have the prefix and the tenant as their first arguments, and no keys.
 func script(name string) *redigo.Script {
 	read := func(name string) string {
 		b, err := sources.ReadFile("lua/" + name + ".lua")
@@ -227,10 +227,10 @@ var (
 	vectorScript = script("vector")
 )
 
-// ms is a time in milliseconds, at least one.
+// ms is a duration in milliseconds, at least one.
 func ms(d time.Duration) int64 { return max(1, d.Milliseconds()) }
 
-// Close writes what waits, at most until ctx is done, and ends the connections.
+// Close writes what is pending, at most until ctx is done, and closes the connections.
 func (s *Store) Close(ctx context.Context) error {
 	s.once.Do(func() { close(s.closing) })
 	ended := make(chan struct{})
@@ -240,6 +240,6 @@ func (s *Store) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	_ = s.work.Close() // both never fail
+	_ = s.workPool.Close() // both never fail
 	return s.link.Close()
 }

@@ -15,19 +15,19 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Bounds of what waits to be written.
+// Bounds of the write queue.
 const (
-	maxWaiting      = 4096 // of each kind
-	maxWaitingBytes = 16 << 20
+	maxPending      = 4096 // of each kind
+	maxPendingBytes = 16 << 20
 )
 
-// overhead is what an entry takes in Redis besides its content, in bytes: keys, index, times.
+// overhead is the memory in bytes that an entry takes in Redis besides its content: keys, index, times.
 const overhead = 1 << 10
 
-// queue is what waits to be written.
+// queue holds pending writes.
 type queue struct {
 	mu      sync.Mutex
-	entries map[string]*put // by name, with those that are being written
+	entries map[string]*put // by name, including the one that is being written
 	order   []string
 	bytes   int64
 	counts  map[policy.Account]*counts
@@ -36,14 +36,14 @@ type queue struct {
 	vectors map[string]*vector // by name of the entry
 }
 
-// vector is a question that has been compared.
+// vector is a question with a newly computed vector.
 type vector struct {
 	tenant policy.Account
 	place  string
 	row    *question
 }
 
-// put is an entry that is stored.
+// put is an entry to store.
 type put struct {
 	tenant policy.Account
 	entry  *cache.Entry
@@ -52,7 +52,7 @@ type put struct {
 	place  string
 }
 
-// counts are added to a tenant's counters.
+// counts are additions to a tenant's counters.
 type counts struct {
 	cache.Stats
 	hits map[string]int64 // by entry
@@ -75,7 +75,7 @@ func (q *queue) init() {
 	q.takeSmall()
 }
 
-// small is what waits and is not an entry.
+// small holds the pending writes other than entries.
 type small struct {
 	counts  map[policy.Account]*counts
 	entered map[market]string
@@ -83,14 +83,14 @@ type small struct {
 	vectors map[string]*vector
 }
 
-// takeSmall empties what is not an entry.
+// takeSmall removes and returns the pending writes other than entries. The queue is locked.
 func (q *queue) takeSmall() small {
 	was := small{q.counts, q.entered, q.places, q.vectors}
 	q.counts, q.entered, q.places, q.vectors = map[policy.Account]*counts{}, map[market]string{}, map[[16]byte]placed{}, map[string]*vector{}
 	return was
 }
 
-// epoch is that of an entry that waits, or is being written; ok is false for any other.
+// epoch is that of an entry that is pending or being written; ok is false for any other.
 func (q *queue) epoch(id string) (epoch int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -101,12 +101,12 @@ func (q *queue) epoch(id string) (epoch int, ok bool) {
 	return p.epoch, true
 }
 
-// add adds an entry, and reports whether there was room.
+// add queues an entry, and reports whether there was room.
 func (q *queue) add(id string, p *put) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.drop(id)
-	if len(q.entries) >= maxWaiting || q.bytes+p.entry.Size() > maxWaitingBytes {
+	if len(q.entries) >= maxPending || q.bytes+p.entry.Size() > maxPendingBytes {
 		return false
 	}
 	q.order = append(q.order, id)
@@ -115,7 +115,7 @@ func (q *queue) add(id string, p *put) bool {
 	return true
 }
 
-// drop removes an entry, if it is there.
+// drop removes an entry, if it is queued. The queue is locked.
 func (q *queue) drop(id string) {
 	p, ok := q.entries[id]
 	if !ok {
@@ -137,7 +137,7 @@ func (q *queue) next() (id string, p *put) {
 	return id, q.entries[id]
 }
 
-// done removes an entry that was written. One that replaced it meanwhile is the next to be written.
+// done removes an entry that was written, but not one that has replaced it meanwhile.
 func (q *queue) done(id string, p *put) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -146,7 +146,7 @@ func (q *queue) done(id string, p *put) {
 	}
 }
 
-// clear drops all entries, and returns how many there were.
+// clear drops all entries, and returns their number.
 func (q *queue) clear() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -155,7 +155,7 @@ func (q *queue) clear() int {
 	return n
 }
 
-func (s *Store) stir() {
+func (s *Store) wakeWriter() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -173,7 +173,7 @@ func (s *Store) Put(name policy.Account, e *cache.Entry, epoch int) {
 		s.o.Lost(1)
 		return
 	}
-	s.stir()
+	s.wakeWriter()
 }
 
 // Count implements cache.Shared.
@@ -183,30 +183,30 @@ func (s *Store) Count(name policy.Account, k cache.Key, n cache.Stats) {
 	defer s.queue.mu.Unlock()
 	c, ok := s.queue.counts[name]
 	if !ok {
-		if len(s.queue.counts) >= maxWaiting {
+		if len(s.queue.counts) >= maxPending {
 			return
 		}
 		c = &counts{hits: map[string]int64{}}
 		s.queue.counts[name] = c
 	}
 	c.Hits, c.Misses, c.Saved = c.Hits+n.Hits, c.Misses+n.Misses, c.Saved+n.Saved
-	if n.Hits > 0 && len(c.hits) < maxWaiting {
+	if n.Hits > 0 && len(c.hits) < maxPending {
 		c.hits[id] += n.Hits
 	}
-	s.stir()
+	s.wakeWriter()
 }
 
 // Entered implements cache.Shared.
 func (s *Store) Entered(name policy.Account, m cache.Market) {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
-	if len(s.queue.entered) < maxWaiting {
+	if len(s.queue.entered) < maxPending {
 		s.queue.entered[market{name, m.Agent}] = m.Regime
 	}
-	s.stir()
+	s.wakeWriter()
 }
 
-// write writes what waits until the store is closed.
+// write writes what is pending until the store is closed.
 func (s *Store) write() {
 	for {
 		select {
@@ -219,7 +219,7 @@ func (s *Store) write() {
 	}
 }
 
-// drain writes what waits. While Redis is away it is dropped: what was stored before an outage may be out of date after it.
+// drain writes what is pending. While Redis is unreachable, that is dropped: it may be out of date after the outage.
 func (s *Store) drain() {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -242,35 +242,35 @@ func (s *Store) drain() {
 	}
 }
 
-// writeSmall writes what is not an entry.
+// writeSmall writes the pending writes other than entries.
 func (s *Store) writeSmall(what *small) {
 	for name, n := range what.counts {
-		if !s.wrote(s.writeCounts(name, n)) {
+		if !s.noteError(s.writeCounts(name, n)) {
 			return
 		}
 	}
 	for of, regime := range what.entered {
 		_, err := s.remove(context.Background(), of.tenant, func(e *cache.Entry) bool { return e.Market.Agent == of.agent && e.Market.Regime != regime })
-		if !s.wrote(err) {
+		if !s.noteError(err) {
 			return
 		}
 	}
 	for id, v := range what.vectors {
-		if !s.wrote(s.writeVector(id, v)) {
+		if !s.noteError(s.writeVector(id, v)) {
 			return
 		}
 	}
-	s.wrote(s.writePlaces(what.places))
+	s.noteError(s.writePlaces(what.places))
 }
 
 // Embedded implements semantic.Shared.
 func (s *Store) Embedded(name policy.Account, p semantic.Place, r *semantic.Row) {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
-	if len(s.queue.vectors) < maxWaiting {
+	if len(s.queue.vectors) < maxPending {
 		s.queue.vectors[s.entry(name, r.Key)] = &vector{name, s.place(name, p), newQuestion(r)}
 	}
-	s.stir()
+	s.wakeWriter()
 }
 
 // writeVector writes a question with its vector.
@@ -283,8 +283,8 @@ func (s *Store) writeVector(id string, v *vector) error {
 	return err
 }
 
-// wrote reports whether there was no error, which it notes.
-func (s *Store) wrote(err error) bool {
+// noteError reports an error to the link, and returns whether there was none.
+func (s *Store) noteError(err error) bool {
 	if err != nil {
 		s.fail(err)
 	}
@@ -345,14 +345,14 @@ func (s *Store) writePlaces(places map[[16]byte]placed) error {
 	return err
 }
 
-// conn is a connection for what is beside requests.
+// conn returns a connection for work outside of requests.
 func (s *Store) conn(ctx context.Context) (redigo.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, workTime)
+	ctx, cancel := context.WithTimeout(ctx, workTimeout)
 	defer cancel()
-	return s.work.GetContext(ctx)
+	return s.workPool.GetContext(ctx)
 }
 
-// run runs a script beside requests. A connection that broke while nobody used it is replaced by a new one.
+// run runs a script outside of requests. It retries once if the connection broke while it was idle.
 func (s *Store) run(ctx context.Context, what *redigo.Script, args ...any) (any, error) {
 	out, err := s.runOnce(ctx, what, args)
 	if err != nil && redislink.IsBroken(err) {

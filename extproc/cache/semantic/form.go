@@ -33,10 +33,10 @@ var plainQuotes = strings.NewReplacer("‘", "'", "’", "'", "‛", "'", "“",
 // word is a word, number or sign of a text.
 type word struct {
 	text     string // in lower case, unless it is verbatim
-	verbatim bool   // quoted, or an identifier: it stands for itself alone
+	verbatim bool   // quoted, or an identifier: it has no synonyms
 }
 
-// split cuts a text into words. ok is false for a text that words do not show: in another script, with code, or of several lines.
+// split cuts a text into words. ok is false for a text that cannot be compared by words: in another script, with code, or of several lines.
 func split(text string) (words []word, ok bool) {
 	if strings.ContainsAny(text, "\n\r`{}\\|~") {
 		return nil, false
@@ -65,7 +65,7 @@ func split(text string) (words []word, ok bool) {
 
 const punctuation = ".,;:!?()"
 
-// wordsOf are the words of a text without white space; first tells that it begins a sentence.
+// wordsOf are the words of a text without white space; first: it begins a sentence.
 func wordsOf(field string, first bool) (words []word) {
 	body := strings.TrimRight(strings.TrimLeft(field, "(,;:!?"), punctuation)
 	if strings.ContainsAny(field, "()[]!") && strings.ContainsAny(field, "0123456789") { // an interval, a factorial
@@ -159,7 +159,7 @@ func isDigits(s string) bool {
 // numberOf is a number without groups.
 func numberOf(s string) string { return strings.ReplaceAll(s, ",", "") }
 
-// plainWords are the words of one that has letters and apostrophes alone, without its contraction.
+// plainWords are the words of a text of letters and apostrophes, with contractions expanded.
 func plainWords(s string, first bool) []word {
 	lower := strings.ToLower(s)
 	if long, ok := contractions[lower]; ok {
@@ -186,7 +186,7 @@ func fieldsOf(s string) (words []word) {
 	return words
 }
 
-// capitals marks a word whose capitals may show that it is a name: Apple is no apple.
+// capitals marks a word that may be a name by its capitals: Apple is not apple.
 func capitals(s, lower string, first bool) string {
 	switch {
 	case s == lower || names[lower] || synonyms[lower] != "" && names[synonyms[lower]] || lower == "i":
@@ -199,7 +199,7 @@ func capitals(s, lower string, first bool) string {
 	return lower
 }
 
-// isEnglish reports whether words are English, as far as they show.
+// isEnglish reports whether words are English: one is a frequent English word, and none is a foreign one.
 func isEnglish(words []word) bool {
 	known := false
 	for _, w := range words {

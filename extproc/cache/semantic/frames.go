@@ -24,7 +24,7 @@ func canonical(words []word) string {
 	}
 	b.WriteByte(' ')
 	line := " " + strings.Join(strings.Fields(dates(b.String())), " ") + " "
-	opener := opener(line)
+	opener := yesNo(line)
 	line = topic(line)
 	for _, f := range frames() {
 		line = f.pattern.ReplaceAllString(line, f.with)
@@ -136,8 +136,8 @@ func requestPrefix(words []word) int {
 	return n
 }
 
-// opener marks a question that is answered with yes or no: it begins with a verb.
-func opener(line string) string {
+// yesNo marks a question that is answered with yes or no: it begins with a verb.
+func yesNo(line string) string {
 	if first, _, _ := strings.Cut(strings.TrimLeft(line, " "), " "); openers[first] {
 		return "? "
 	}
@@ -310,7 +310,7 @@ func reduce(tokens []string, quoted map[string]string) (out []string) {
 		switch {
 		case isQuoted:
 			out = append(out, "="+text)
-		case (t == "a" || t == "an") && (asked[before] || amounts[after]):
+		case (t == "a" || t == "an") && (singularVerbs[before] || amounts[after]):
 			out = append(out, "1")
 		case copulas[t]:
 			copula = true

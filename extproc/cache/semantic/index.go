@@ -1,8 +1,8 @@
-// Package semantic finds stored answers to questions that mean the same as another one. A question is reduced to its form, without what does not change
-// its meaning (Form); only questions of one form are compared, by the vectors that a model makes of them (Model). The answers themselves are in package
+// Package semantic finds stored answers to questions of the same meaning. A question is reduced to its form, which leaves out what does not change the
+// meaning (Form); only questions of the same form are compared, by the vectors that a model computes of them (Model). The answers themselves are in package
 // cache. It knows neither formats nor which requests are eligible.
 //
-// The form comes first because vectors do not tell a question from its opposite: see docs/caching.md.
+// The form is compared first because the vectors of a question and of its opposite are similar: see docs/caching.md.
 package semantic
 
 import (
@@ -20,10 +20,10 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Place is where comparable questions lie: those of one partition and one form.
+// Place identifies a group of comparable questions: those of one partition and one form.
 type Place [sha256.Size]byte
 
-// PlaceOf is the place of a turn.
+// PlaceOf is the place of a turn of this form.
 func PlaceOf(t *cache.Turn, form Form) Place {
 	h := sha256.New()
 	h.Write(t.Partition[:])
@@ -35,8 +35,8 @@ func PlaceOf(t *cache.Turn, form Form) Place {
 type Row struct {
 	Key     cache.Key // of its answer
 	Text    string
-	Vector  []float32 // of the text; nil until something is compared with it
-	Tag     string    // of the model that made the vector
+	Vector  []float32 // of the text; nil until it is first compared
+	Tag     string    // of the model that computed the vector
 	Expires time.Time
 }
 
@@ -47,31 +47,31 @@ const (
 	maxBanned    = 1024 // of one tenant
 )
 
-// Shared is where questions are that several gateways share: see cache.Shared.
+// Shared is a store of questions that several gateways share: see cache.Shared.
 type Shared interface {
-	// Rows returns the rows of a place, with the vectors that gateways have made of them, and the tenant's state. banned: nothing is compared there. The error is that the store did not
-	// answer within its time limit.
+	// Rows returns the rows of a place, with the vectors that gateways have computed, and the tenant's state. If the place is banned, nothing is compared there. An
+	// error means that the store did not answer within its time limit.
 	Rows(ctx context.Context, name policy.Account, p Place) (rows []Row, banned bool, now cache.State, err error)
 	// Ban is that of Index.
 	Ban(ctx context.Context, name policy.Account, key cache.Key) error
-	// Embedded is told of the vector of a row. It must not block.
+	// Embedded is called with a row after its vector was computed. It must not block.
 	Embedded(name policy.Account, p Place, r *Row)
 }
 
-// Kept is a store of vectors that outlives the process, or that gateways share.
-type Kept interface {
-	// Known returns the vectors that a model has made of texts, nil for those that are not known. It does not wait for long.
+// VectorStore is a store of vectors that outlives the process, or that several gateways share. Safe for concurrent use.
+type VectorStore interface {
+	// Known returns a model's stored vectors of texts, nil for texts without one. It waits only for a short time limit of its own.
 	Known(ctx context.Context, tag string, texts []string) [][]float32
-	// Made is told of a vector. It must not block.
+	// Made is called with each computed vector. It must not block.
 	Made(tag, text string, vector []float32)
 }
 
 // Index holds the rows and the bans of all tenants, as long as they have any. When it is full, the tenant with the most of both loses its least recently used
 // place, or, if it has only bans, the oldest of them. The zero value is not usable: see New. Safe for concurrent use.
 type Index struct {
-	max    int // of rows and bans
-	shared Shared
-	kept   Kept
+	max     int // of rows and bans
+	shared  Shared
+	vectors VectorStore
 
 	mu      sync.Mutex
 	rows    int
@@ -105,13 +105,13 @@ func New(rows int) *Index {
 	return &Index{max: rows, tenants: map[policy.Account]*tenant{}}
 }
 
-// Share has the index look for the rows of other gateways. It is called before the index is used.
+// Share sets the store of other gateways' rows. It is called before the index is used.
 func (ix *Index) Share(s Shared) { ix.shared = s }
 
-// Keep has the index look for vectors of rows, and keep those that are made. It is called before the index is used.
-func (ix *Index) Keep(k Kept) { ix.kept = k }
+// Keep sets the store in which vectors are looked up and stored. It is called before the index is used.
+func (ix *Index) Keep(s VectorStore) { ix.vectors = s }
 
-// Look is Find with the rows of other gateways, and the state that gateways share of the tenant. The error is that of Shared.Rows.
+// Look is Find with the rows of other gateways; it also returns the tenant's shared state. Errors are those of Shared.Rows.
 func (ix *Index) Look(ctx context.Context, name policy.Account, p Place, now time.Time) ([]Row, cache.State, error) {
 	if ix.shared == nil {
 		return ix.Find(name, p, now), cache.State{}, nil
@@ -221,21 +221,21 @@ func (ix *Index) resize(t *tenant) {
 	}
 }
 
-// Embedded notes the vector of a row, for gateways that share questions, too.
+// Embedded stores the vector of a row, also in the shared store.
 func (ix *Index) Embedded(name policy.Account, key cache.Key, vector []float32, tag string) {
 	if p, r, ok := ix.embedded(name, key, vector, tag); ok && ix.shared != nil {
 		ix.shared.Embedded(name, p, &r)
 	}
 }
 
-// adopt gives a row the vector that another gateway has made of it, unless it has one.
+// adopt stores the vector that another gateway has computed of a row, unless the row has one.
 func (ix *Index) adopt(name policy.Account, r *Row) {
 	if _, have, ok := ix.Question(name, r.Key); ok && have.Vector == nil {
 		ix.embedded(name, r.Key, r.Vector, r.Tag)
 	}
 }
 
-// embedded notes the vector of a row, and returns it; ok is false if it is not there any more.
+// embedded stores the vector of a row in memory, and returns the row; ok is false if the row no longer exists.
 func (ix *Index) embedded(name policy.Account, key cache.Key, vector []float32, tag string) (p Place, r Row, ok bool) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -264,7 +264,8 @@ func (ix *Index) Remove(name policy.Account, key cache.Key) {
 	}
 }
 
-// Ban ends the comparison of questions at the place of a stored answer: they look the same, and are not. The error is that a shared store did not answer.
+// Ban ends the comparison of questions at the place of a stored answer: they have the same form, and not the same meaning. An error means that a shared store
+// did not answer.
 func (ix *Index) Ban(ctx context.Context, name policy.Account, key cache.Key) error {
 	if ix.shared != nil {
 		if err := ix.shared.Ban(ctx, name, key); err != nil {
@@ -296,7 +297,7 @@ func (ix *Index) banAt(name policy.Account, key cache.Key) {
 	ix.resize(t)
 }
 
-// ban drops a place that another gateway has banned. That it is, the shared store says at each look.
+// ban drops the rows of a place that another gateway has banned. The ban is not stored: the shared store reports it at each lookup.
 func (ix *Index) ban(name policy.Account, p Place) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -306,7 +307,7 @@ func (ix *Index) ban(name policy.Account, p Place) {
 	}
 }
 
-// Question is a stored answer's row, and its place.
+// Question is a stored answer's row and its place; ok is false if it has none.
 func (ix *Index) Question(name policy.Account, key cache.Key) (p Place, r Row, ok bool) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()

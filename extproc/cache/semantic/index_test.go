@@ -41,10 +41,10 @@ func keys(ix *semantic.Index, tenant policy.Account, p int, at time.Time) (out [
 	return out
 }
 
-// TestAModelThatWasAwayIsAskedAgain, beside the requests.
-func TestAModelThatWasAwayIsAskedAgain(t *testing.T) {
+// TestAnUnavailableModelIsTriedAgain, in the background.
+func TestAnUnavailableModelIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		away := errors.New("away")
+		unavailable := errors.New("unavailable")
 		e := &embedder{vector: func(text string) []float32 {
 			v := make([]float32, 5)
 			v[text[0]%5] = 1
@@ -55,7 +55,7 @@ func TestAModelThatWasAwayIsAskedAgain(t *testing.T) {
 			err  error
 			want bool
 			pass time.Duration
-		}{{away, false, time.Second}, {nil, false, time.Minute}, {nil, true, time.Hour}, {away, true, time.Hour}} {
+		}{{unavailable, false, time.Second}, {nil, false, time.Minute}, {nil, true, time.Hour}, {unavailable, true, time.Hour}} {
 			e.err = row.err
 			m.Ready()
 			synctest.Wait()
@@ -84,7 +84,7 @@ func TestRowsLieAtTheirPlaces(t *testing.T) {
 	ix.Remove("a", key(4))
 	ix.Remove("b", key(5))
 	ix.Remove("c", key(5))
-	ix.Add("a", place(2), row(3)) // its question is of another form now
+	ix.Add("a", place(2), row(3)) // the same key, at another place
 	if got := fmt.Sprint(keys(ix, "a", 1, start), keys(ix, "a", 2, start)); got != "[5 2] [3 6]" || ix.Size() != 5 {
 		t.Errorf("after removals %s, of %d", got, ix.Size())
 	}
@@ -93,7 +93,7 @@ func TestRowsLieAtTheirPlaces(t *testing.T) {
 	}
 }
 
-// TestABannedPlaceStaysEmpty: two questions of one form that mean different things would be taken for each other again.
+// TestABannedPlaceStaysEmpty: otherwise two questions of one form and different meanings would be confused again.
 func TestABannedPlaceStaysEmpty(t *testing.T) {
 	ix := semantic.New(0)
 	ban(t, ix, key(1))
@@ -115,14 +115,14 @@ func TestTheLargestTenantMakesRoom(t *testing.T) {
 	ix.Add("small", place(0), row(1000))
 	for n := range 20 {
 		ix.Add("large", place(n), row(n))
-		keys(ix, "large", 0, start) // in use
+		keys(ix, "large", 0, start) // makes place 0 the most recently used
 	}
 	if ix.Size() != 10 || !ix.Has("small", key(1000)) || !ix.Has("large", key(0)) || ix.Has("large", key(1)) || !ix.Has("large", key(19)) {
 		t.Errorf("%d rows are left, or the wrong ones", ix.Size())
 	}
 }
 
-// embedder makes vectors of texts by a table; what is not in it gets a vector of its own.
+// embedder is a fake: its vectors are those of a function.
 type embedder struct {
 	mu     sync.Mutex
 	texts  []string
@@ -165,8 +165,8 @@ func TestRowsAreRankedBySimilarity(t *testing.T) {
 	if err != nil || len(got) != 3 || got[0].Text != "asked" || got[0].Similarity != 1 || got[1].Text != "question 2" || math.Abs(got[1].Similarity-0.9) > 1e-6 || got[2].Text != "question 1" {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if said := strings.Join(e.texts, ","); said != "asked,question 2,question 1" {
-		t.Errorf("embedded were %s; an equal text needs no vector", said)
+	if embedded := strings.Join(e.texts, ","); embedded != "asked,question 2,question 1" {
+		t.Errorf("embedded were %s; an equal text needs no vector", embedded)
 	}
 	if _, err := ix.Rank(t.Context(), e, &semantic.Question{Tenant: "a", Text: "asked"}, ix.Find("a", place(0), start)); err != nil || len(e.texts) != 4 {
 		t.Errorf("%v; vectors are made again: %v", err, e.texts)
@@ -195,7 +195,7 @@ func (k kept) Known(_ context.Context, tag string, texts []string) [][]float32 {
 
 func (k kept) Made(tag, text string, vector []float32) { k[tag+" "+text] = vector }
 
-// TestC18VectorsOfQuestionsAreKept: after a restart, or at another gateway, a stored question needs no model; what is asked is not kept.
+// TestC18VectorsOfQuestionsAreKept: after a restart, or at another gateway, stored questions are not embedded again; the vector of the asked one is not stored.
 func TestC18VectorsOfQuestionsAreKept(t *testing.T) {
 	store := kept{}
 	for i, want := range []string{"asked,question 1", "asked"} {
@@ -206,8 +206,8 @@ func TestC18VectorsOfQuestionsAreKept(t *testing.T) {
 		ix.Keep(store)
 		ix.Add("a", place(0), row(1))
 		got, err := ix.Rank(t.Context(), e, &semantic.Question{Tenant: "a", Text: "asked"}, ix.Find("a", place(0), start))
-		if said := strings.Join(e.texts, ","); err != nil || len(got) != 1 || math.Abs(got[0].Similarity-0.5) > 1e-6 || said != want || len(store) != 1 {
-			t.Errorf("gateway %d: %+v, %v; vectors are made of %s, and %d are kept", i, got, err, said, len(store))
+		if embedded := strings.Join(e.texts, ","); err != nil || len(got) != 1 || math.Abs(got[0].Similarity-0.5) > 1e-6 || embedded != want || len(store) != 1 {
+			t.Errorf("gateway %d: %+v, %v; embedded were %s, and %d vectors are stored", i, got, err, embedded, len(store))
 		}
 		e.tag = "m2"
 		if i == 1 {

@@ -205,8 +205,8 @@ var notPlural = set(`news goods arms customs means glasses physics mathematics m
 	premises spirits contents manners clothes woods shorts forces rights compasses glass brass grass mars
 	analysis basis crisis thesis hypothesis diagnosis oasis parenthesis synopsis emphasis tennis iris axis debris redis`)
 
-// asked are verbs after which "a" means one: a book is not books.
-var asked = set("NAME LIST write recommend suggest give find buy sell make add show create generate pick choose tell send order")
+// singularVerbs are verbs after which "a" means one: a book is not books.
+var singularVerbs = set("NAME LIST write recommend suggest give find buy sell make add show create generate pick choose tell send order")
 
 // notTopics are words that make "what is X" a question for a value, and not for an explanation.
 var notTopics = set(`my your his her our their its this that it he she they you i we there here today now tomorrow yesterday left new wrong up next for in on at to from with by not if

@@ -23,14 +23,14 @@ type Embedder interface {
 	Tag() string
 }
 
-// Model is an embedder that is read and checked before it is used. Safe for concurrent use.
+// Model is an embedder that is loaded and checked before it is used. Safe for concurrent use.
 type Model struct {
 	Embedder Embedder
 	Log      *slog.Logger
 
-	mu    sync.Mutex
-	state state
-	again time.Time // when a model that was away is asked again
+	mu        sync.Mutex
+	state     state
+	nextCheck time.Time // when a model that was unavailable is tried again
 }
 
 type state uint8
@@ -38,40 +38,40 @@ type state uint8
 const (
 	unknown state = iota
 	checking
-	fit
-	unfit
+	usable
+	unusable
 )
 
-// recheck is how long a model that cannot be asked is left alone.
+// recheck is the interval in which a model that is unavailable is tried again.
 const recheck = 30 * time.Second
 
-// ErrUnfit is that of a model that gives unlike texts the same vector.
+// ErrUnfit is the error of a model whose vectors do not distinguish texts of different meanings.
 var ErrUnfit = errors.New("the embedding model does not tell texts apart")
 
-// Ready reports whether the model can be used. The first call has it read, which may take seconds, beside the requests.
+// Ready reports whether the model can be used. The first call loads it in the background, which may take seconds.
 func (m *Model) Ready() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.state == unknown && !time.Now().Before(m.again) {
+	if m.state == unknown && !time.Now().Before(m.nextCheck) {
 		m.state = checking
 		guard.Go(func() { _ = m.Check() })
 	}
-	return m.state == fit
+	return m.state == usable
 }
 
-// Check finds out whether the model can be used. It waits for the model.
+// Check loads and checks the model, and blocks until that is done.
 func (m *Model) Check() (err error) {
-	now := unknown // if the embedder panics
+	state := unknown // if the embedder panics
 	defer func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.state, m.again = now, time.Now().Add(recheck)
+		m.state, m.nextCheck = state, time.Now().Add(recheck)
 	}()
 	switch err = m.probe(); {
 	case err == nil:
-		now = fit
+		state = usable
 	case errors.Is(err, ErrUnfit):
-		now = unfit
+		state = unusable
 		m.Log.Error("the semantic cache is off", "error", err)
 	default:
 		m.Log.Warn("the semantic cache is off for now", "error", err)
@@ -79,11 +79,11 @@ func (m *Model) Check() (err error) {
 	return err
 }
 
-// probes mean different things.
+// probes are texts of different meanings.
 var probes = [...]string{"What is the capital of France?", "Delete all my files.", "The cat sleeps on the warm roof."}
 
-// mostProbes is the highest cosine of two probes of a model that works. MiniLM's is 0.1.
-const mostProbes = 0.7
+// maxProbeCosine is the highest cosine of two probes with which a model is used. MiniLM's is 0.1.
+const maxProbeCosine = 0.7
 
 // probe embeds the probes (K-62).
 func (m *Model) probe() error {
@@ -97,7 +97,7 @@ func (m *Model) probe() error {
 			return fmt.Errorf("%w: a vector has length %.3f, not 1", ErrUnfit, math.Sqrt(length))
 		}
 		for _, other := range vectors[:i] {
-			if c := Cosine(v, other); c > mostProbes {
+			if c := Cosine(v, other); c > maxProbeCosine {
 				return fmt.Errorf("%w: the cosine of two probes is %.3f", ErrUnfit, c)
 			}
 		}
@@ -126,7 +126,7 @@ func Cosine(a, b []float32) float64 {
 	return float64(s0+s1) + float64(s2+s3)
 }
 
-// Match is a row and the cosine of its text and another one.
+// Match is a row and the cosine of its text and the question.
 type Match struct {
 	Row
 	Similarity float64
@@ -137,12 +137,11 @@ type Question struct {
 	Tenant policy.Account
 	Text   string
 
-	Vector []float32 // nil until it was compared
+	Vector []float32 // nil until it is first compared
 	Tag    string
 }
 
-// Rank returns the rows with their similarity to a question, most similar first. What has no vector of the model yet gets one: the error is that of the
-// embedder.
+// Rank returns the rows with their similarity to a question, most similar first. It computes the vectors that are missing; errors are those of the embedder.
 func (ix *Index) Rank(ctx context.Context, e Embedder, q *Question, rows []Row) ([]Match, error) {
 	others := func(r Row) bool { return r.Text != q.Text }
 	if slices.ContainsFunc(rows, others) {
@@ -158,14 +157,14 @@ func (ix *Index) Rank(ctx context.Context, e Embedder, q *Question, rows []Row) 
 			out = append(out, Match{*r, 1})
 			continue
 		}
-		if q.lacks(r) {
+		if q.needsVector(r) {
 			v, err := e.Embed(ctx, Plain(r.Text))
 			if err != nil {
 				return nil, err
 			}
-			ix.give(q, r, v)
-			if ix.kept != nil {
-				ix.kept.Made(q.Tag, Plain(r.Text), v)
+			ix.setVector(q, r, v)
+			if ix.vectors != nil {
+				ix.vectors.Made(q.Tag, Plain(r.Text), v)
 			}
 		}
 		out = append(out, Match{*r, Cosine(q.Vector, r.Vector)})
@@ -182,34 +181,34 @@ func (ix *Index) Rank(ctx context.Context, e Embedder, q *Question, rows []Row) 
 	return out, nil
 }
 
-// recall gives rows the vectors that are kept: those are made once for all gateways that keep them together.
+// recall loads missing vectors of rows from the vector store.
 func (ix *Index) recall(ctx context.Context, q *Question, rows []Row) {
-	if ix.kept == nil {
+	if ix.vectors == nil {
 		return
 	}
 	var missing []*Row
 	var texts []string
 	for i := range rows {
-		if r := &rows[i]; q.lacks(r) {
+		if r := &rows[i]; q.needsVector(r) {
 			missing, texts = append(missing, r), append(texts, Plain(r.Text))
 		}
 	}
 	if len(missing) == 0 {
 		return
 	}
-	for i, v := range ix.kept.Known(ctx, q.Tag, texts) {
+	for i, v := range ix.vectors.Known(ctx, q.Tag, texts) {
 		if v != nil {
-			ix.give(q, missing[i], v)
+			ix.setVector(q, missing[i], v)
 		}
 	}
 }
 
-// lacks reports whether a row has to get a vector to be compared with the question.
-func (q *Question) lacks(r *Row) bool {
+// needsVector reports whether a row needs a vector of the question's model to be compared with it.
+func (q *Question) needsVector(r *Row) bool {
 	return r.Text != q.Text && (r.Vector == nil || r.Tag != q.Tag)
 }
 
-func (ix *Index) give(q *Question, r *Row, v []float32) {
+func (ix *Index) setVector(q *Question, r *Row, v []float32) {
 	r.Vector, r.Tag = v, q.Tag
 	ix.Embedded(q.Tenant, r.Key, v, q.Tag)
 }

@@ -167,7 +167,7 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 func (l Layer) ticket(x *pipeline.Exchange, control cache.Control) *cache.Ticket {
 	tenant, r := x.CacheTenant(l.Pool), x.Request
 	t := l.Store.Ticket(tenant, cache.KeyOf(tenant, r), cache.Format{Dialect: r.Dialect, Stream: r.Stream}, control, l.TTL)
-	t.Current, t.Market, t.Alone, t.Private = x.Current, x.Market, true, x.KeepsNothing()
+	t.Current, t.Market, t.Uncoalesced, t.Private = x.Current, x.Market, true, x.KeepsNothing()
 	return t
 }
 
@@ -200,7 +200,7 @@ type found struct {
 // search finds the stored answer to the most similar question. least raises the threshold, and never lowers it.
 func (l Layer) search(ctx context.Context, t *cache.Ticket, q *semantic.Question, p semantic.Place, least float64) (found, Result) {
 	rows, now, err := l.Index.Look(ctx, q.Tenant, p, l.Store.Now())
-	t.Saw(now, err)
+	t.RecordState(now, err)
 	ready := l.Model.Ready()
 	switch {
 	case err != nil || t.Control.NoLookup || len(rows) == 0:

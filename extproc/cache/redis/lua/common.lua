@@ -14,7 +14,7 @@ local index, recent, used = P..'i:'..T, P..'r:'..T, P..'u:'..T
 local t = redis.call('TIME')
 local now, use = t[1] * 1000 + math.floor(t[2] / 1000), t[1] * 1000000 + t[2]
 
--- extend has a key live at least so many milliseconds.
+-- extend makes a key live for at least that many milliseconds.
 local function extend(key, life)
   if redis.call('PTTL', key) < life then redis.call('PEXPIRE', key, life) end
 end
@@ -24,7 +24,7 @@ local function grow(t, n)
   redis.call('INCRBY', P..'total', n)
 end
 
--- drop deletes an entry with all that belongs to it, and returns how many there were.
+-- drop deletes an entry with its companions, and returns the number of deleted entries.
 local function drop(t, name)
   redis.call('ZREM', P..'r:'..t, name)
   local v = redis.call('HGET', P..'i:'..t, name)
@@ -38,7 +38,7 @@ local function drop(t, name)
   return 1
 end
 
--- sweep drops those of the tenant's least recently used entries that Redis has deleted.
+-- sweep drops those of the tenant's least recently used entries that have expired in Redis.
 local function sweep(most)
   for _, name in ipairs(redis.call('ZRANGE', recent, 0, most - 1)) do
     if redis.call('EXISTS', P..'b:'..T..':'..name) == 0 then drop(T, name) end

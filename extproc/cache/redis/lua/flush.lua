@@ -1,5 +1,5 @@
--- ARGV: life of the epoch, whether it is the first call. Begins an epoch with the first call, and deletes up to 1,000 entries with each. Returns the epoch, how
--- many were deleted, and how many are left.
+-- ARGV: life of the epoch, whether it is the first call. The first call begins an epoch; each deletes up to 1,000 entries. Returns the epoch, and the numbers
+-- of entries deleted and left.
 if ARGV[4] == '1' then
   redis.call('HSETNX', index, 'e', 1)
   redis.call('HINCRBY', index, 'e', 1)

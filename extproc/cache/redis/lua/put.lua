@@ -34,7 +34,7 @@ for _, t in ipairs(redis.call('ZRANGEBYSCORE', P..'until', '-inf', now, 'LIMIT',
   if left then grow(t, -tonumber(left)) end
 end
 
--- The least recently used entry of the largest tenant goes first. What a call leaves over, the next one evicts.
+-- The least recently used entry of the largest tenant is evicted first. A call evicts at most 1,024; the next one continues.
 for _ = 1, 1024 do
   if tonumber(redis.call('GET', P..'total') or 0) <= max then break end
   local t = redis.call('ZREVRANGE', P..'sizes', 0, 0)[1]

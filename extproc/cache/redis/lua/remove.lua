@@ -1,4 +1,4 @@
--- ARGV: life of the number of removals, and entries. Returns how many there were.
+-- ARGV: life of the number of removals, and entries. Returns the number of deleted entries.
 redis.call('HINCRBY', index, 'n', 1)
 extend(index, tonumber(ARGV[3]))
 local n = 0
