@@ -64,10 +64,10 @@ type Outcome string
 
 // The outcomes.
 const (
-	Found   Outcome = "found"
-	Absent  Outcome = "absent"
-	Failed  Outcome = "failed"  // Redis did not answer in time, or with an error
-	Skipped Outcome = "skipped" // Redis was unreachable before, and was not asked
+	Found    Outcome = "found"
+	Absent   Outcome = "absent"
+	Failed   Outcome = "failed"  // Redis did not answer in time, or with an error
+	Bypassed Outcome = "skipped" // Redis was unreachable before, and was not asked
 )
 
 // Store is the store that gateways share. Safe for concurrent use.
@@ -193,7 +193,7 @@ func (s *Store) lookup(ctx context.Context, do func(redigo.Conn) (any, error)) (
 	switch {
 	case err == nil:
 	case errors.Is(err, redislink.ErrUnasked):
-		s.o.Looked(Skipped)
+		s.o.Looked(Bypassed)
 	default:
 		s.o.Looked(Failed)
 	}
