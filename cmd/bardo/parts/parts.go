@@ -160,7 +160,7 @@ func injectionLayer(cfg *config.Config, s *run.Services, m *injection.Memory) in
 	detector, beside := m.With(c, in.Threshold)
 	l := injection.Layer{
 		Policies: settings.Injections(in), User: injection.Policy(in.User), Timeout: in.Timeout, Refuse: in.OnError != "allow",
-		Detector: detector, Scores: scores, Beside: beside, Second: s.Second, Events: s.Events,
+		Detector: detector, Scores: scores, Background: beside, Second: s.Second, Events: s.Events,
 	}
 	if s.Metrics != nil {
 		l.Meter = s.Metrics

@@ -10,11 +10,11 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// The answer's calls. Where a rule has consequences, a call's events are held until its arguments are complete and judged; a frame of the provider's that has
-// parts of a call is held as a whole, so that an answer without violations passes byte for byte. Text streams on. From the first call that is removed on, the
-// answer is written anew.
+// The calls in an answer. If a rule is enforced, a call's events are held until its arguments are complete and judged; a provider's frame with a part of a call
+// is held as a whole, so that an answer without violations is forwarded byte for byte. Text is not held. From the first removed call on, the answer is encoded
+// again.
 
-// maxHeld bounds what is held of one answer, in bytes.
+// maxHeld bounds the held events of one answer, in bytes.
 const maxHeld = 16 << 20
 
 // block is a content block of an answer.
@@ -23,38 +23,38 @@ type block struct{ choice, index int }
 // call is a call of a tool in an answer.
 type call struct {
 	block
-	id, name string
-	custom   bool     // its argument is a text
-	args     []byte   // at most one byte more than rules look at
-	own      *ownCall // what is known of a call of the provider's own tool; nil for one of the client's
-	judged   bool
-	removed  bool
-	told     bool // the text in its place is written
+	id, name      string
+	custom        bool     // its argument is a text
+	args          []byte   // at most maxArgs bytes
+	own           *ownCall // set for a call of a provider's own tool; nil for one of the client's
+	judged        bool
+	removed       bool
+	noticeWritten bool // the text that replaces it was emitted
 }
 
-// held is an event that waits, and the call that it is a part of; nil for none.
+// held is a held event, and the call that it is a part of; nil for none.
 type held struct {
 	chat.Event
 
-	of *call
+	call *call
 }
 
 // judge is the state of an answer.
 type judge struct {
-	enforces bool // calls are held
-	calls    []*call
-	open     int // calls that are not judged
-	held     []held
-	bytes    int // of held
-	bare     bool
-	refused  *fault.Fault
+	enforces  bool // calls are held
+	calls     []*call
+	open      int // calls that are not judged
+	held      []held
+	bytes     int // of held events
+	rewritten bool
+	refused   *fault.Fault
 }
 
-// Response holds calls until they are judged.
+// Response holds calls until they are judged, and removes those that violate a rule.
 func (Layer) Response(_ context.Context, x *pipeline.Exchange, ev *chat.Event, out []chat.Event) ([]chat.Event, error) {
 	s, before := slot.Of(x), len(out)
 	j := &s.judge
-	switch ev.Kind { //nolint:exhaustive // the others are looked at below
+	switch ev.Kind { //nolint:exhaustive // the others are handled below
 	case chat.Start:
 		*j = judge{enforces: j.enforces}
 		x.Holding = false
@@ -62,56 +62,56 @@ func (Layer) Response(_ context.Context, x *pipeline.Exchange, ev *chat.Event, o
 	case chat.Error:
 		return append(out, *ev), nil
 	}
-	c, late := s.follow(x, ev)
+	c, late := s.callOf(x, ev)
 	if !j.enforces {
-		s.close(x, ev, c)
+		s.decideComplete(x, ev, c)
 		return append(out, *ev), nil
 	}
 	if !late {
-		out = s.take(x, ev, c, out)
+		out = s.holdOrEmit(x, ev, c, out)
 	}
 	x.Holding = len(j.held) > 0 || j.refused != nil
 	if j.refused == nil {
 		return out, nil
 	}
 	j.held, j.bytes = nil, 0
-	if ev.Kind == chat.End { // not before: by then the usage is known, which is billed
+	if ev.Kind == chat.End { // only then the usage is known, which is billed
 		return nil, j.refused
 	}
 	return out[:before], nil
 }
 
-// follow finds the call that an event is a part of. late: it adds to a call that was judged, and is dropped.
-func (s *state) follow(x *pipeline.Exchange, ev *chat.Event) (c *call, late bool) {
+// callOf finds the call that an event is a part of. late: it adds to a call that was already judged, and must be dropped.
+func (s *state) callOf(x *pipeline.Exchange, ev *chat.Event) (c *call, late bool) {
 	j, at := &s.judge, block{ev.Choice, ev.Index}
 	switch ev.Kind { //nolint:exhaustive // no other is a part of a call
 	case chat.ToolStart:
-		if c = j.at(at); c != nil && !c.judged {
+		if c = j.callAt(at); c != nil && !c.judged {
 			s.decide(x, c)
 		}
 		return j.begin(at, ev), false
 	case chat.ToolArgs:
-		if c = j.at(at); c == nil {
+		if c = j.callAt(at); c == nil {
 			c = j.begin(at, &chat.Event{})
 		}
 		if c.judged {
-			j.bare = j.bare || j.enforces && len(ev.Text) > 0
+			j.rewritten = j.rewritten || j.enforces && len(ev.Text) > 0
 			return c, j.enforces
 		}
-		if room := maxKept - len(c.args); room > 0 {
+		if room := maxArgs - len(c.args); room > 0 {
 			c.args = append(c.args, ev.Text[:min(room, len(ev.Text))]...)
 		}
 		return c, false
 	case chat.BlockStop:
-		return j.at(at), false
+		return j.callAt(at), false
 	case chat.Extra, chat.Other:
-		return j.followOwn(at, ev), false
+		return j.ownCallOf(at, ev), false
 	}
 	return nil, false
 }
 
-// at is the last call in a block; nil for none.
-func (j *judge) at(b block) *call {
+// callAt is the last call of a block; nil for none.
+func (j *judge) callAt(b block) *call {
 	for _, c := range slices.Backward(j.calls) {
 		if c.block == b {
 			return c
@@ -127,8 +127,8 @@ func (j *judge) begin(at block, ev *chat.Event) *call {
 	return c
 }
 
-// close judges the calls that an event completes.
-func (s *state) close(x *pipeline.Exchange, ev *chat.Event, c *call) {
+// decideComplete judges the calls that an event completes; c is the call that it is a part of.
+func (s *state) decideComplete(x *pipeline.Exchange, ev *chat.Event, c *call) {
 	switch ev.Kind { //nolint:exhaustive // no other completes one
 	case chat.Extra:
 		if c != nil && c.own != nil && !c.judged {
@@ -147,11 +147,11 @@ func (s *state) close(x *pipeline.Exchange, ev *chat.Event, c *call) {
 	}
 }
 
-// take holds an event, or passes it on with those that wait for nothing any more.
-func (s *state) take(x *pipeline.Exchange, ev *chat.Event, c *call, out []chat.Event) []chat.Event {
+// holdOrEmit holds an event, or emits it after the held events that no longer have to wait.
+func (s *state) holdOrEmit(x *pipeline.Exchange, ev *chat.Event, c *call, out []chat.Event) []chat.Event {
 	j := &s.judge
 	inFrame := ev.Frame != chat.NoCalls && (ev.Raw != nil || ev.Tail)
-	s.close(x, ev, c)
+	s.decideComplete(x, ev, c)
 	switch {
 	case len(j.held) == 0 && j.open == 0 && !inFrame:
 		return s.emit(ev, c, out)
@@ -167,37 +167,37 @@ func (s *state) take(x *pipeline.Exchange, ev *chat.Event, c *call, out []chat.E
 		return out
 	}
 	for i := range j.held {
-		out = s.emit(&j.held[i].Event, j.held[i].of, out)
+		out = s.emit(&j.held[i].Event, j.held[i].call, out)
 	}
 	j.held, j.bytes = nil, 0
 	return out
 }
 
-// overtakes reports whether an event does not wait for the calls before it. The frames of the Responses API are numbered.
+// overtakes reports whether an event is emitted before held calls. The frames of the Responses API are numbered, and keep their order.
 func (*state) overtakes(x *pipeline.Exchange, ev *chat.Event) bool {
-	switch ev.Kind { //nolint:exhaustive // what has no order with calls
+	switch ev.Kind { //nolint:exhaustive // others keep their order with calls
 	case chat.Text, chat.Thought, chat.Refusal:
 		return !ev.Tail && (ev.Raw == nil || x.Request.Dialect != chat.Responses)
 	}
 	return false
 }
 
-// emit appends an event as the client gets it.
+// emit appends an event in the form that the client gets.
 func (s *state) emit(ev *chat.Event, c *call, out []chat.Event) []chat.Event {
 	j := &s.judge
 	if c != nil && c.removed {
-		if c.told || ev.Kind == chat.Extra && c.own == nil {
+		if c.noticeWritten || ev.Kind == chat.Extra && c.own == nil {
 			return out
 		}
-		c.told = true
+		c.noticeWritten = true
 		return append(out,
 			chat.Event{Kind: chat.Extra, ID: chat.ItemID, Choice: c.choice, Index: c.index, Redundant: true}, // the text is not the call's item
 			chat.Event{Kind: chat.Text, Choice: c.choice, Index: c.index, Text: s.notice(c)}, chat.Event{Kind: chat.BlockStop, Choice: c.choice, Index: c.index})
 	}
-	if !j.bare {
+	if !j.rewritten {
 		return append(out, *ev)
 	}
-	if ev.Kind == chat.Other { // frames of the provider around the content, which the encoder writes anew, and pings
+	if ev.Kind == chat.Other { // pings, and frames around the content, which the encoder generates
 		return out
 	}
 	e := *ev
@@ -213,18 +213,18 @@ func (j *judge) calledIn(choice int) bool {
 	return slices.ContainsFunc(j.calls, func(c *call) bool { return c.choice == choice && !c.removed && c.own == nil })
 }
 
-// removedOwn reports whether a call of the provider's own tools was removed from a choice: then nothing is left for which the provider paused.
+// removedOwn reports whether a call of the provider's own tools was removed from a choice, so that a pause of the provider has no reason.
 func (j *judge) removedOwn(choice int) bool {
 	return slices.ContainsFunc(j.calls, func(c *call) bool { return c.choice == choice && c.removed && c.own != nil })
 }
 
-// notice is the text in the place of a removed call.
+// notice is the text that replaces a removed call.
 func (s *state) notice(c *call) []byte {
-	return []byte("[The gateway removed a call of the tool \"" + fault.Clip(c.name) + "\": its rules do not allow " + s.what(c) + ".]")
+	return []byte("[The gateway removed a call of the tool \"" + fault.Clip(c.name) + "\": its rules do not allow " + s.violated(c) + ".]")
 }
 
-// what is what of a call was not allowed, for the client.
-func (s *state) what(c *call) string {
+// violated describes for the client what was not allowed: the tool or its arguments.
+func (s *state) violated(c *call) string {
 	for _, r := range s.rules {
 		if why := r.objectionTo(c); why != "" && !r.Shadow {
 			return "this tool here"
@@ -244,7 +244,7 @@ func (s *state) record(x *pipeline.Exchange, c *call, r *Rule, decision, reason 
 		if c.own != nil {
 			names = append(names, c.own.names...)
 		}
-		t.Tool = s.recorded(names...)
+		t.Tool = s.recordedName(names...)
 	}
 	tag(x, t)
 }

@@ -1,6 +1,6 @@
-// Package firewall holds tools to the operator's rules: which of them a request may offer, and which calls of them may come back (F-03). Rules look at names,
-// at the arguments by a JSON Schema, and at both and the caller by a condition. A refused call is taken out of the answer, or the answer is refused; each
-// decision is a tag in the request's record. The layer does not know the configuration or the formats of answers.
+// Package firewall enforces the operator's rules for tools: which of them a request may offer, and which calls the model may make (F-03). A rule checks names,
+// arguments by a JSON Schema, and all of these with the caller by a condition. A call that violates a rule is removed from the answer, or the answer is refused;
+// each decision is a tag in the request's record. The layer does not know the configuration or the formats of answers.
 package firewall
 
 import (
@@ -23,45 +23,45 @@ type Action string
 
 // The actions.
 const (
-	Remove Action = "remove" // it is taken out of the answer, with a text in its place; "" is the same
-	Refuse Action = "refuse" // the client gets an error in place of the answer
-	Flag   Action = "flag"   // it is recorded, and nothing else
+	Remove Action = "remove" // it is replaced by a text in the answer; "" is the same
+	Refuse Action = "refuse" // the client gets an error instead of the answer
+	Flag   Action = "flag"   // it is only recorded
 )
 
-// Rule is one rule. A call has to follow all rules of its request.
+// Rule is one rule. A call must comply with all rules that apply to its request.
 type Rule struct {
 	ID string
 
-	// Whose requests: lists that are empty mean everybody's.
+	// The requests that the rule applies to; an empty list means all.
 	Keys       rule.Names // ids or names of API keys
 	Tiers      []string
 	Subsystems rule.Names
 
 	Allow rule.Names // tools; nil: all
-	Deny  rule.Names // tools that are not allowed nevertheless
+	Deny  rule.Names // tools that are not allowed, even if Allow has them
 
-	Tools     rule.Names // the calls that the rest of the rule is about; empty: all
-	OwnSchema bool       // the arguments must follow the schema that the request offers the tool with
+	Tools     rule.Names // the tools to whose calls OwnSchema, Schema and Condition apply; empty: all
+	OwnSchema bool       // the arguments must be valid by the schema with which the request offers the tool
 	Schema    *rule.Schema
 	Condition *rule.Condition
 
 	OnViolation Action
-	Shadow      bool // nothing is done, only recorded
+	Shadow      bool // violations are only recorded
 
-	always bool // not in shadow with its layer
+	always bool // enforced even if its layer is in shadow
 }
 
-// sessionRule is the id of the rule that a session makes for its own requests.
+// sessionRule is the id of the rule for the tools of a session.
 const sessionRule = "session"
 
-// Layer holds requests to rules. The zero value has none. Safe for concurrent use.
+// Layer enforces rules. The zero value has none. Safe for concurrent use.
 type Layer struct {
 	Rules  []Rule
-	Shadow bool  // all rules are
-	Broken error // why the rules cannot be used; then no request passes
+	Shadow bool  // all rules are in shadow
+	Broken error // why the rules cannot be used; if set, all requests are refused
 }
 
-// New makes the layer of rules; err is why they cannot be used.
+// New returns a layer with rules; err is why they cannot be used, or nil.
 func New(rules []Rule, err error) Layer { return Layer{Rules: rules, Broken: err} }
 
 // InShadow is the layer with all rules in shadow, if shadow is true.
@@ -88,18 +88,18 @@ func (Layer) Profiles() []string { return profiles }
 // Protects implements pipeline.Protecting.
 func (Layer) Protects() {}
 
-// state is what the layer knows of an exchange.
+// state is the layer's state for an exchange.
 type state struct {
 	rules   []*Rule
 	shadow  bool
-	request *chat.Request // as it was when its tools had been looked at
-	offered []offeredTool // of request; nil until a call is judged
+	request *chat.Request // after its tools were filtered
+	offered []offeredTool // of request; nil until the first call is judged
 	judge   judge
 }
 
 var slot = pipeline.NewSlot[state]()
 
-// Applies reports whether a rule is about the request's caller.
+// Applies reports whether a rule applies to the request.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
 	if x.Request.Op != chat.Generate && x.Request.Op != chat.CountTokens {
 		return false
@@ -116,13 +116,13 @@ func (r *Rule) concerns(x *pipeline.Exchange) bool {
 		(len(r.Subsystems) == 0 || r.Subsystems.Match(x.Hints.Subsystem) || r.Subsystems.Match(x.Intent.Subsystem))
 }
 
-// inShadow reports whether a rule is recorded, and nothing else.
+// inShadow reports whether violations of a rule are only recorded.
 func (s *state) inShadow(r *Rule) bool { return r.Shadow || s.shadow && !r.always }
 
-// enforces reports whether a violation of the rule has a consequence for calls.
+// enforces reports whether the rule, unless its layer is in shadow, removes or refuses calls.
 func (r *Rule) enforces() bool { return !r.Shadow && r.OnViolation != Flag }
 
-// Request removes the tools that may not be offered, and has the answer watched.
+// Request removes the tools that may not be offered, and registers the layer for the answer.
 func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	if l.Broken != nil {
 		return l.Broken
@@ -137,7 +137,7 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	if x.OnlyTools != nil {
 		s.rules = append(s.rules, &Rule{ID: sessionRule, Allow: rule.Names(x.OnlyTools), always: true})
 	}
-	removed, err := s.offer(x)
+	removed, err := s.filterTools(x)
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	return nil
 }
 
-// objection is why a rule does not let a tool be offered or called; "" if it does.
+// objection is why a rule does not allow a tool to be offered or called; "" if it does.
 func (r *Rule) objection(tool string) string {
 	switch {
 	case r.Deny.Match(tool):
@@ -166,14 +166,14 @@ func (r *Rule) objection(tool string) string {
 	return ""
 }
 
-// refusal is the error of a request or an answer that a rule does not let pass.
+// refusal is the error of a request or an answer that a rule does not allow.
 func refusal(format string, args ...any) *fault.Fault {
 	f := fault.Newf(fault.ToolRefused, format, args...)
 	f.Quiet = true
 	return f
 }
 
-// vars are what conditions can name, but for the call itself.
+// vars are the variables of conditions, except those of the call.
 func vars(x *pipeline.Exchange) rule.Vars {
 	v := rule.Vars{
 		Subsystem: x.Hints.Subsystem, GolemID: x.Hints.GolemID, SessionID: x.Hints.SessionID, Key: string(x.Principal.Account), KeyName: x.Principal.Name,

@@ -10,17 +10,17 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// maxKept is how much of a call's arguments is kept: more than rules look at, so that they see that it is too much.
-const maxKept = rule.MaxArgs + 1
+// maxArgs is how many bytes of a call's arguments are kept: one more than rules accept, so that longer arguments are detected.
+const maxArgs = rule.MaxArgs + 1
 
 // offeredTool is a tool that the request offers.
 type offeredTool struct {
 	name   string
 	schema jsonx.Raw
-	own    bool // it is the provider's
+	own    bool // defined by the provider
 }
 
-// tool is an offered tool; nil for one that is not offered.
+// tool is the offered tool of a name; nil if there is none.
 func (s *state) tool(name string) *offeredTool {
 	all := s.tools()
 	for i := range all {
@@ -44,7 +44,7 @@ func (s *state) tools() []offeredTool {
 	return s.offered
 }
 
-// offeredAs is the name under which the request offers the tool of a call; "" if it does not.
+// offeredAs is the name under which the request offers the tool of a call; "" if it does not offer it.
 func (s *state) offeredAs(c *call) string {
 	if c.own != nil {
 		return s.ownOffered(c)
@@ -55,15 +55,15 @@ func (s *state) offeredAs(c *call) string {
 	return c.name
 }
 
-// decide judges a call by all rules, and records what they say of it.
+// decide judges a call by all rules, and records the decisions.
 func (s *state) decide(x *pipeline.Exchange, c *call) {
 	j := &s.judge
 	c.judged = true
 	j.open--
-	s.nameOwn(c)
-	given, noted := arguments{call: c}, false
+	s.addOfferedName(c)
+	args, noted := arguments{call: c}, false
 	for _, r := range s.rules {
-		why := s.violation(x, r, &given)
+		why := s.violation(x, r, &args)
 		if why == "" {
 			continue
 		}
@@ -81,7 +81,7 @@ func (s *state) decide(x *pipeline.Exchange, c *call) {
 		default:
 			s.record(x, c, r, policy.DecisionRemoved, why, shadow)
 			c.removed = c.removed || !shadow
-			j.bare = j.bare || !shadow
+			j.rewritten = j.rewritten || !shadow
 		}
 		if !shadow {
 			return
@@ -98,7 +98,7 @@ func (s *state) violation(x *pipeline.Exchange, r *Rule, given *arguments) strin
 	if why := r.objectionTo(c); why != "" {
 		return why
 	}
-	if len(r.Tools) > 0 && !c.named(r.Tools) || !r.OwnSchema && r.Schema == nil && r.Condition == nil {
+	if len(r.Tools) > 0 && !c.matches(r.Tools) || !r.OwnSchema && r.Schema == nil && r.Condition == nil {
 		return ""
 	}
 	args, err := given.read()
@@ -109,7 +109,7 @@ func (s *state) violation(x *pipeline.Exchange, r *Rule, given *arguments) strin
 		return "invalid_arguments"
 	case r.OwnSchema && s.offeredAs(c) == "":
 		return "not_offered"
-	case r.OwnSchema && c.own == nil && !c.custom && !s.tool(c.name).takes(c.args):
+	case r.OwnSchema && c.own == nil && !c.custom && !s.tool(c.name).accepts(c.args):
 		return "arguments"
 	case r.Schema != nil && !r.Schema.Allows(args):
 		return "schema"
@@ -127,8 +127,8 @@ func (s *state) violation(x *pipeline.Exchange, r *Rule, given *arguments) strin
 	return ""
 }
 
-// takes reports whether arguments follow the tool's own schema. A schema that cannot be used allows nothing.
-func (t *offeredTool) takes(args []byte) bool {
+// accepts reports whether arguments are valid by the tool's own schema. A schema that cannot be compiled accepts nothing.
+func (t *offeredTool) accepts(args []byte) bool {
 	if len(t.schema) == 0 {
 		return true
 	}
@@ -142,7 +142,7 @@ func (t *offeredTool) takes(args []byte) bool {
 	return sch.Allows(args)
 }
 
-// arguments are those of a call, read when a rule looks at them.
+// arguments are those of a call, parsed when the first rule needs them.
 type arguments struct {
 	call *call
 	done bool

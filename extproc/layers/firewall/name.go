@@ -9,13 +9,13 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// By which names rules know tools. A client's own tool has the name that it is called by. A provider's own has its type, whatever else a client writes as its
-// name, but for Anthropic's, whose names belong to their types.
+// Names of tools in rules. A client's own tool has the name by which it is called. A provider's own has its type, whatever name a client gives it, except for
+// Anthropic's, whose names belong to their types.
 
-// maxGroups is how deep groups of tools may be nested in one another.
+// maxGroups bounds how deep groups of tools may be nested.
 const maxGroups = 8
 
-// namesOf are the names that rules know a tool by: one, or those of the tools of a group; none for one of Google's, see keyed.
+// namesOf are a tool's names in rules: one, or those of the tools of a group; none for one of Google's, see filterKeyed.
 func namesOf(t *transcript.Tool, d chat.Dialect) []string {
 	if inner := innerNames(t.Value, 0); len(inner) > 0 {
 		return inner
@@ -29,7 +29,7 @@ func namesOf(t *transcript.Tool, d chat.Dialect) []string {
 // innerNames are the names of the tools in a group, such as a namespace of the Responses API.
 func innerNames(group jsonx.Value, depth int) (names []string) {
 	if depth == maxGroups {
-		return []string{""} // which a list of allowed tools does not have
+		return []string{""} // no list of allowed tools matches it
 	}
 	for e := range elements(group.Get("tools")) {
 		if inner := innerNames(e, depth+1); len(inner) > 0 {
@@ -38,18 +38,18 @@ func innerNames(group jsonx.Value, depth int) (names []string) {
 		}
 		name, _ := e.Get("name").Str()
 		kind, _ := e.Get("type").Str()
-		names = append(names, known(name, kind))
+		names = append(names, ruleName(name, kind))
 	}
 	return names
 }
 
-// toolName is the name that rules know a tool by.
+// toolName is a tool's name in rules.
 func toolName(t *transcript.Tool) string {
 	kind, _ := t.Value.Get("type").Str()
 	if !t.Builtin {
 		kind = ""
 	}
-	if name := known(t.Name, kind); name != "" {
+	if name := ruleName(t.Name, kind); name != "" {
 		return name
 	}
 	for key := range t.Value.Members {
@@ -58,8 +58,8 @@ func toolName(t *transcript.Tool) string {
 	return ""
 }
 
-// known is the name that rules know a tool by that has a name and a type; "" for none.
-func known(name, kind string) string {
+// ruleName is the name in rules of a tool with a name and a type; "" for none.
+func ruleName(name, kind string) string {
 	switch {
 	case kind == "" || kind == "function" || kind == "custom":
 		return name
@@ -69,7 +69,7 @@ func known(name, kind string) string {
 	return kind
 }
 
-// toolsOf is the list of tools of a request in Google's format, which may be within one for a count of tokens.
+// toolsOf is the list of tools of a request in Google's format, which may be nested in a request to count tokens.
 func toolsOf(t *transcript.Transcript) jsonx.Value {
 	for _, whole := range [...]string{"generateContentRequest", "generate_content_request"} {
 		if v := t.Doc().Get(whole); v.Kind() == jsonx.Object {
@@ -107,7 +107,7 @@ func hasDeclarations(tool jsonx.Value) bool {
 	return false
 }
 
-// camel and snake are the two spellings of a name of Google's: googleSearch and google_search.
+// camel and snake are the two spellings of a name in Google's format: googleSearch and google_search.
 func camel(name string) string {
 	var b strings.Builder
 	for i, part := range strings.Split(name, "_") {

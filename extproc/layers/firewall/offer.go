@@ -9,51 +9,51 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// What of a request offers tools: definitions, and members that switch a provider's own tools on, by the names that rules know them by.
+// A request offers tools by definitions, and by members that enable a provider's own tools.
 
-// memberTools are members that offer a tool of the provider's beside the list of tools.
+// memberTools are the members outside of the list of tools that offer a provider's tool, with the names of these tools in rules.
 var memberTools = []struct{ member, tool string }{
 	{"mcp_servers", "mcp"}, {"web_search_options", webSearch}, {"search_options", webSearch}, {"search_parameters", webSearch}, {"enable_search", webSearch}, {"plugins", "plugins"},
 }
 
-// webSearch is a provider's search of the web, as rules know it, however a request asks for it.
+// webSearch is the name of a provider's web search in rules, however a request enables it.
 const webSearch = "web_search"
 
-// offering are the members with which a request may offer tools.
-var offering = []string{
+// offeringMembers are the members by which a request may offer tools.
+var offeringMembers = []string{
 	"tools", "functions", "mcp_servers", "web_search_options", "search_options", "search_parameters", "enable_search", "plugins", "venice_parameters", "input", "generateContentRequest",
 	"generate_content_request",
 }
 
-// choices are the members that say how tools are to be used, in the formats that have them.
-var choices = [...]string{"tool_choice", "function_call", "toolConfig", "tool_config"}
+// choiceMembers are the members that select how tools are used, of all formats.
+var choiceMembers = [...]string{"tool_choice", "function_call", "toolConfig", "tool_config"}
 
 // maxRemovedTags bounds the tags of one request's removed tools: a request may offer thousands.
 const maxRemovedTags = 32
 
-// offer removes the tools that the rules do not let be offered, and counts them. The error is a fault: the request insists on one of them.
-func (s *state) offer(x *pipeline.Exchange) (removed int, err error) {
+// filterTools removes the tools that the rules do not allow to be offered, and counts them. The error is a fault: the request requires one of them.
+func (s *state) filterTools(x *pipeline.Exchange) (removed int, err error) {
 	if !s.restrictsNames() {
 		return 0, nil
 	}
 	removed = s.dropSearch(x)
-	if !x.Request.Member(offering...).Exists() {
+	if !x.Request.Member(offeringMembers...).Exists() {
 		return removed, nil
 	}
 	t, err := x.Transcript()
 	if err != nil {
 		return 0, err
 	}
-	if err := s.loaded(x, t); err != nil {
+	if err := s.checkLoaded(x, t); err != nil {
 		return 0, err
 	}
-	gone := map[string]bool{}
-	listed, left := s.listed(x, t, gone)
-	changed := listed + s.members(x, t)
+	refused := map[string]bool{}
+	listed, left := s.filterListed(x, t, refused)
+	changed := listed + s.dropMembers(x, t)
 	if changed == 0 {
 		return removed, nil
 	}
-	if err := insists(t, gone, left); err != nil {
+	if err := checkChoice(t, refused, left); err != nil {
 		return 0, err
 	}
 	if left == 0 && listed > 0 {
@@ -64,7 +64,7 @@ func (s *state) offer(x *pipeline.Exchange) (removed int, err error) {
 	return removed + changed, x.Change(t)
 }
 
-// dropSearch switches off a search of the web that the request's profile or hints ask for, in whatever way its provider is asked.
+// dropSearch disables a web search that the request's profile or hints enable, and returns the number of disabled tools.
 func (s *state) dropSearch(x *pipeline.Exchange) int {
 	p := x.Request.Profile
 	wants := func(p *chat.Params) bool { return p.WebSearch != nil && *p.WebSearch }
@@ -77,12 +77,12 @@ func (s *state) dropSearch(x *pipeline.Exchange) int {
 	return 1
 }
 
-// listed removes tools of the lists of tools. gone are the names of those.
-func (s *state) listed(x *pipeline.Exchange, t *transcript.Transcript, gone map[string]bool) (removed, left int) {
+// filterListed removes tools from the lists of tools, and adds their names to refused.
+func (s *state) filterListed(x *pipeline.Exchange, t *transcript.Transcript, refused map[string]bool) (removed, left int) {
 	for i := range t.Tools {
 		tool := &t.Tools[i]
-		switch refused, some := s.refused(x, t, tool, gone); {
-		case refused:
+		switch all, some := s.refusedIn(x, t, tool, refused); {
+		case all:
 			t.RemoveTool(i)
 			removed++
 		case some:
@@ -92,37 +92,37 @@ func (s *state) listed(x *pipeline.Exchange, t *transcript.Transcript, gone map[
 			left++
 		}
 	}
-	return removed, left + s.keyed(x, t, gone, &removed)
+	return removed, left + s.filterKeyed(x, t, refused, &removed)
 }
 
-// refused reports whether a tool may not be offered. some: a part of it, which is switched off.
-func (s *state) refused(x *pipeline.Exchange, t *transcript.Transcript, tool *transcript.Tool, gone map[string]bool) (refused, some bool) {
-	names := namesOf(tool, x.Request.Dialect)
-	for _, name := range names {
+// refusedIn reports whether an element of the list may not be offered. some: a part of it may not, and was disabled. It adds the refused tools to names.
+func (s *state) refusedIn(x *pipeline.Exchange, t *transcript.Transcript, tool *transcript.Tool, names map[string]bool) (all, some bool) {
+	toolNames := namesOf(tool, x.Request.Dialect)
+	for _, name := range toolNames {
 		if s.objects(x, name) {
-			gone[name], refused = true, true
+			names[name], all = true, true
 		}
 	}
 	if x.Request.Dialect != chat.Gemini || !tool.Builtin {
-		return refused, false
+		return all, false
 	}
-	all := true // of Google's tools, each is a member of the element
+	onlyRefused := true // Google's tools are members of the element
 	for key, m := range tool.Value.Members {
 		if m.IsNull() {
 			continue
 		}
 		if !s.objectsToKey(x, string(key)) {
-			all = false
+			onlyRefused = false
 			continue
 		}
-		gone[string(key)], some = true, true
+		names[string(key)], some = true, true
 		t.Replace(m, jsonx.Raw("null"))
 	}
-	return some && all, some
+	return some && onlyRefused, some
 }
 
-// keyed switches off Google's tools that stand in one element with functions. It returns how many elements have one that stays.
-func (s *state) keyed(x *pipeline.Exchange, t *transcript.Transcript, gone map[string]bool, removed *int) (left int) {
+// filterKeyed disables Google's tools that are in one element with functions. It returns the number of tools that are left.
+func (s *state) filterKeyed(x *pipeline.Exchange, t *transcript.Transcript, refused map[string]bool, removed *int) (left int) {
 	if x.Request.Dialect != chat.Gemini {
 		return 0
 	}
@@ -134,7 +134,7 @@ func (s *state) keyed(x *pipeline.Exchange, t *transcript.Transcript, gone map[s
 			switch name := string(key); {
 			case isDeclarations(name) || m.IsNull():
 			case s.objectsToKey(x, name):
-				gone[name] = true
+				refused[name] = true
 				*removed++
 				t.Replace(m, jsonx.Raw("null"))
 			default:
@@ -145,7 +145,7 @@ func (s *state) keyed(x *pipeline.Exchange, t *transcript.Transcript, gone map[s
 	return left
 }
 
-// objectsToKey is objects for a tool of Google's, whose name has two spellings: googleSearch and google_search.
+// objectsToKey is objects for a tool of Google, whose name has two spellings: googleSearch and google_search.
 func (s *state) objectsToKey(x *pipeline.Exchange, key string) bool {
 	for _, r := range s.rules {
 		why, other := r.objection(camel(key)), r.objection(snake(key))
@@ -159,8 +159,8 @@ func (s *state) objectsToKey(x *pipeline.Exchange, key string) bool {
 	return false
 }
 
-// members removes what beside the lists offers a tool.
-func (s *state) members(x *pipeline.Exchange, t *transcript.Transcript) (removed int) {
+// dropMembers removes or disables members outside of the lists that offer refused tools, and counts them.
+func (s *state) dropMembers(x *pipeline.Exchange, t *transcript.Transcript) (removed int) {
 	off := func(v jsonx.Value) bool {
 		b, isBool := v.Bool()
 		return v.IsNull() || isBool && !b
@@ -178,14 +178,14 @@ func (s *state) members(x *pipeline.Exchange, t *transcript.Transcript) (removed
 	return removed
 }
 
-// loaded refuses a request whose conversation offers a tool that may not be offered: the result of a search for tools brings definitions (Responses). Nothing is
-// taken out of a conversation.
-func (s *state) loaded(x *pipeline.Exchange, t *transcript.Transcript) error {
+// checkLoaded refuses a request whose conversation offers a refused tool: in the Responses API, the result of a tool search has definitions. They are not
+// removed, since conversations are not changed.
+func (s *state) checkLoaded(x *pipeline.Exchange, t *transcript.Transcript) error {
 	if x.Request.Dialect != chat.Responses {
 		return nil
 	}
 	for item := range elements(t.Doc().Get("input")) {
-		if item.Get("type").Equal("mcp_list_tools") { // what a server has: it is offered by the tool mcp
+		if item.Get("type").Equal("mcp_list_tools") { // the tools of a server, which the tool mcp offers
 			continue
 		}
 		for _, name := range innerNames(item, 0) {
@@ -207,7 +207,7 @@ func (s *state) restrictsNames() bool {
 	return false
 }
 
-// objects reports whether a tool must not be offered, and records it. What a rule in shadow would do is recorded, too.
+// objects reports whether a tool must not be offered, and records it. Objections of rules in shadow are only recorded.
 func (s *state) objects(x *pipeline.Exchange, tool string) bool {
 	for _, r := range s.rules {
 		if s.objected(x, r, tool, r.objection(tool)) {
@@ -217,25 +217,25 @@ func (s *state) objects(x *pipeline.Exchange, tool string) bool {
 	return false
 }
 
-// objected records why a rule objects to a tool, "" for a rule that does not, and reports whether that has an effect.
+// objected records why a rule objects to a tool, unless why is "", and reports whether the rule is enforced.
 func (s *state) objected(x *pipeline.Exchange, r *Rule, tool, why string) bool {
 	if why == "" {
 		return false
 	}
 	shadow := s.inShadow(r)
 	if len(x.Tags) < maxRemovedTags {
-		tag(x, policy.Tag{Rule: r.ID, Stage: policy.StageTools, Tool: s.recorded(tool), Decision: policy.DecisionRemoved, Reason: why, Shadow: shadow})
+		tag(x, policy.Tag{Rule: r.ID, Stage: policy.StageTools, Tool: s.recordedName(tool), Decision: policy.DecisionRemoved, Reason: why, Shadow: shadow})
 	}
 	return !shadow
 }
 
-// insists is the error of a request whose model has to call a tool that is removed.
-func insists(t *transcript.Transcript, gone map[string]bool, left int) error {
-	for _, key := range choices {
+// checkChoice returns a fault if the request requires a call of a refused tool.
+func checkChoice(t *transcript.Transcript, refused map[string]bool, left int) error {
+	for _, key := range choiceMembers {
 		choice := t.Doc().Get(key)
 		for v, isName := range choice.Strings {
 			name, ok := v.Str()
-			if ok && !isName && gone[name] {
+			if ok && !isName && refused[name] {
 				f := refusal("%s names the tool %q, which this gateway's rules do not let this caller offer", key, fault.Clip(name))
 				f.Param = key
 				return f
@@ -250,7 +250,7 @@ func insists(t *transcript.Transcript, gone map[string]bool, left int) error {
 	return nil
 }
 
-// forces reports whether a choice requires a call of some tool.
+// forces reports whether a choice requires a call of any tool.
 func forces(choice jsonx.Value) bool {
 	for v, isName := range choice.Strings {
 		if s, ok := v.Str(); ok && !isName && (s == "required" || s == "any" || s == "ANY") {

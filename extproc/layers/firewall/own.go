@@ -9,33 +9,33 @@ import (
 	"bardo.money/gateway/internal/rule"
 )
 
-// Calls of tools that the provider defines: a shell, a patch, a computer, a search, code that it runs, the tools of MCP servers. Some the client carries out, as it
-// does its own; others the provider has carried out by the time that they are seen.
+// Calls of tools that the provider defines: shell, patch, computer, search, code execution, tools of MCP servers. The client executes some of them; others the
+// provider has already executed when they are received.
 
-// ownCall is what is known of a call of the provider's own tool.
+// ownCall describes a call of a provider's own tool.
 type ownCall struct {
-	names []string // by which rules know the tool; one of them is enough for either list
-	inner string   // the name that an MCP server gives its tool: it may be denied by this one, but is not allowed by it
+	names []string // the tool's names in rules; a list that has one of them has the tool
+	inner string   // the MCP server's name of the tool, by which it can be denied but not allowed
 }
 
 // mcp is the tool of all MCP servers.
 const mcp = "mcp"
 
-// envelope are the members of an item that are no arguments of its call: what it is, and what came of it.
+// envelope are the members of an item that are not arguments of its call: metadata and results.
 var envelope = []string{
 	"type", "id", "call_id", "status", "name", "server_label", "server_name", "approval_request_id", "caller", "cache_control", "execution", "created_by",
 	"result", "results", "output", "outputs", "error", "tools", "toolType", "thoughtSignature",
 	"index", "search_results", "code_results", "browser_results",
 }
 
-// argumentMembers are the members of which one holds the arguments of a call.
+// argumentMembers are the members of which one may hold all arguments of a call.
 var argumentMembers = [...]string{"action", "operation", "arguments", "input", "args"}
 
-// followOwn finds the call that an event of one format only is a part of, or the result of.
-func (j *judge) followOwn(at block, ev *chat.Event) *call {
+// ownCallOf finds the call of a provider's own tool that an event is a part or the result of.
+func (j *judge) ownCallOf(at block, ev *chat.Event) *call {
 	switch {
 	case ev.IsOwnCall():
-		c := j.own(ev.Tool.ID)
+		c := j.ownCallByID(ev.Tool.ID)
 		if c == nil || c.judged {
 			c = j.begin(at, ev)
 			c.own = &ownCall{}
@@ -46,15 +46,15 @@ func (j *judge) followOwn(at block, ev *chat.Event) *call {
 		}
 		return c
 	case ev.Kind == chat.Extra && ev.Tool.ID != "":
-		return j.own(ev.Tool.ID)
-	case ev.Kind == chat.Extra && ev.Redundant: // what a provider says of the block of a call beside it
-		return j.at(at)
+		return j.ownCallByID(ev.Tool.ID)
+	case ev.Kind == chat.Extra && ev.Redundant: // further data about the block of a call
+		return j.callAt(at)
 	}
 	return nil
 }
 
-// own is the last call of a provider's own tool with an ID; nil for none.
-func (j *judge) own(id string) *call {
+// ownCallByID is the last call of a provider's own tool with an id; nil for none.
+func (j *judge) ownCallByID(id string) *call {
 	for _, c := range slices.Backward(j.calls) {
 		if c.own != nil && c.id == id {
 			return c
@@ -63,10 +63,10 @@ func (j *judge) own(id string) *call {
 	return nil
 }
 
-// read takes a call's names and arguments from its item.
+// read sets a call's names and arguments from its item.
 func (c *call) read(ev *chat.Event) {
 	v := jsonx.Value{Raw: ev.Text}
-	for _, member := range [...]string{"executableCode", "executable_code", "toolCall", "tool_call"} { // Google's parts hold the item
+	for _, member := range [...]string{"executableCode", "executable_code", "toolCall", "tool_call"} { // in Google's format, a part holds the item
 		if inner := v.Get(member); inner.Kind() == jsonx.Object {
 			v = inner
 		}
@@ -85,7 +85,7 @@ func (c *call) read(ev *chat.Event) {
 	c.args = withoutEnvelope(v)
 }
 
-// withoutEnvelope is an item with its arguments alone.
+// withoutEnvelope is the object of the arguments in an item.
 func withoutEnvelope(item jsonx.Value) []byte {
 	b := []byte{'{'}
 	for key, m := range item.Members {
@@ -96,14 +96,14 @@ func withoutEnvelope(item jsonx.Value) []byte {
 			b = append(b, ',')
 		}
 		b = append(append(jsonx.AppendString(b, key), ':'), m.Raw...)
-		if len(b) > maxKept {
-			return b[:maxKept]
+		if len(b) > maxArgs {
+			return b[:maxArgs]
 		}
 	}
 	return append(b, '}')
 }
 
-// ownArgs reads the arguments of a call of the provider's own tool: the object, or its JSON, that one member holds, else all members that are left.
+// ownArgs parses the arguments of a call of a provider's own tool: the object, or JSON text, in one of argumentMembers, otherwise all members.
 func ownArgs(item []byte) (map[string]any, error) {
 	all, err := rule.Args(item)
 	if err != nil {
@@ -120,12 +120,12 @@ func ownArgs(item []byte) (map[string]any, error) {
 	return all, nil
 }
 
-// nameOwn adds the names under which the request offers the tool of a call: its type may have a version, or be that of several tools.
-func (s *state) nameOwn(c *call) {
+// addOfferedName adds the name under which the request offers the tool of a call, which may differ by a version or be that of several tools.
+func (s *state) addOfferedName(c *call) {
 	if c.own == nil {
 		return
 	}
-	if len(c.own.names) == 0 { // it was announced, and did not come
+	if len(c.own.names) == 0 { // it was announced, but its item was not received
 		c.own.names = []string{c.name, camel(c.name)}
 	}
 	if name := s.ownOffered(c); name != "" {
@@ -133,7 +133,7 @@ func (s *state) nameOwn(c *call) {
 	}
 }
 
-// ownOffered is the name of the provider's tool that the request offers and a call belongs to; "" if there is none.
+// ownOffered is the name under which the request offers the provider's tool of a call; "" if it does not offer it.
 func (s *state) ownOffered(c *call) string {
 	base, _, _ := strings.Cut(c.name, "/")
 	for _, t := range s.tools() {
@@ -149,20 +149,20 @@ func (s *state) ownOffered(c *call) string {
 	return ""
 }
 
-// named reports whether a list has a name of the call's tool.
-func (c *call) named(list rule.Names) bool {
+// matches reports whether a list matches a name of the call's tool.
+func (c *call) matches(list rule.Names) bool {
 	if c.own == nil {
 		return list.Match(c.name)
 	}
 	return slices.ContainsFunc(c.own.names, list.Match) || c.own.inner != "" && list.Match(c.own.inner)
 }
 
-// objectionTo is why a rule does not let a tool be called; "" if it does.
+// objectionTo is why a rule does not allow a call's tool; "" if it does.
 func (r *Rule) objectionTo(c *call) string {
 	switch {
 	case c.own == nil:
 		return r.objection(c.name)
-	case c.named(r.Deny):
+	case c.matches(r.Deny):
 		return "denied"
 	case r.Allow != nil && !slices.ContainsFunc(c.own.names, r.Allow.Match):
 		return "not_allowed"

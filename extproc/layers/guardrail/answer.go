@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Response holds the answer until it is complete, and has the hooks look at it.
+// Response holds the answer until it is complete, and has the hooks inspect it.
 func (l Layer) Response(ctx context.Context, x *pipeline.Exchange, ev *chat.Event, out []chat.Event) ([]chat.Event, error) {
 	s := slot.Of(x)
 	switch ev.Kind { //nolint:exhaustive // the others are held
@@ -20,7 +20,7 @@ func (l Layer) Response(ctx context.Context, x *pipeline.Exchange, ev *chat.Even
 		s.events = nil
 		return append(out, *ev), nil
 	case chat.End:
-		if err := l.lookAtAnswer(ctx, x, s); err != nil {
+		if err := l.checkAnswer(ctx, x, s); err != nil {
 			return nil, err
 		}
 		out = append(append(out, s.events...), s.end(ev))
@@ -31,7 +31,7 @@ func (l Layer) Response(ctx context.Context, x *pipeline.Exchange, ev *chat.Even
 	return out, nil
 }
 
-// end is the last event. Where texts were replaced, it has no bytes of the provider's either.
+// end is the last event, without the provider's bytes if texts were replaced.
 func (s *answer) end(ev *chat.Event) chat.Event {
 	for i := range s.events {
 		if s.events[i].Raw != nil || s.events[i].Tail {
@@ -43,8 +43,8 @@ func (s *answer) end(ev *chat.Event) chat.Event {
 	return e
 }
 
-// lookAtAnswer has the hooks look at the held answer, one after the other.
-func (l Layer) lookAtAnswer(ctx context.Context, x *pipeline.Exchange, s *answer) error {
+// checkAnswer has the hooks inspect the held answer, one after the other.
+func (l Layer) checkAnswer(ctx context.Context, x *pipeline.Exchange, s *answer) error {
 	for _, h := range s.hooks {
 		blocks := blocksOf(s.events)
 		v, err := l.ask(ctx, x, h, policy.StageResponse, textsOfBlocks(blocks))
@@ -67,33 +67,33 @@ func (l Layer) lookAtAnswer(ctx context.Context, x *pipeline.Exchange, s *answer
 	return nil
 }
 
-// place is where a text of an answer is.
-type place struct {
+// position identifies a text of an answer.
+type position struct {
 	choice, index int
 	kind          chat.EventKind
 }
 
 // block is a text of an answer.
 type block struct {
-	place
+	position
 
 	tool  string
 	bytes []byte
 }
 
-// kinds are what a hook reads of texts of answers; the rest has none.
-var kinds = map[chat.EventKind]string{ //nolint:exhaustive // as said
+// kinds are the kinds of texts in answers, by their events.
+var kinds = map[chat.EventKind]string{ //nolint:exhaustive // other events have no text
 	chat.Text: "assistant", chat.Thought: "thinking", chat.Refusal: "refusal", chat.ToolArgs: "arguments",
 }
 
 // blocksOf are the texts of an answer, in the order in which they begin.
 func blocksOf(events []chat.Event) (out []block) {
-	at, tools := map[place]int{}, map[place]string{}
+	at, tools := map[position]int{}, map[position]string{}
 	for i := range events {
 		ev := &events[i]
-		p := place{ev.Choice, ev.Index, ev.Kind}
+		p := position{ev.Choice, ev.Index, ev.Kind}
 		if ev.Kind == chat.ToolStart {
-			tools[place{ev.Choice, ev.Index, chat.ToolArgs}] = ev.Tool.Name
+			tools[position{ev.Choice, ev.Index, chat.ToolArgs}] = ev.Tool.Name
 		}
 		if kinds[ev.Kind] == "" || len(ev.Text) == 0 {
 			continue
@@ -102,7 +102,7 @@ func blocksOf(events []chat.Event) (out []block) {
 		if !ok {
 			n = len(out)
 			at[p] = n
-			out = append(out, block{place: p, tool: tools[p]})
+			out = append(out, block{position: p, tool: tools[p]})
 		}
 		out[n].bytes = append(out[n].bytes, ev.Text...)
 	}
@@ -119,33 +119,33 @@ func textsOfBlocks(blocks []block) []text {
 
 var errSigned = errors.New("thinking may be signed, and can only be left out")
 
-// replaceBlocks returns the events of an answer with other texts, without the provider's bytes: they no longer match. Thinking can be left out, by an empty
-// text, and not be changed.
+// replaceBlocks returns the events of an answer with some texts replaced, without the provider's bytes, which no longer match. Thinking can only be left out,
+// by an empty text.
 func replaceBlocks(events []chat.Event, blocks []block, list []replacement) ([]chat.Event, error) {
-	texts := make(map[place][]byte, len(list))
+	texts := make(map[position][]byte, len(list))
 	for _, r := range list {
 		b := &blocks[*r.Index]
 		if b.kind == chat.Thought && *r.Text != "" {
 			return nil, errSigned
 		}
-		texts[b.place] = []byte(*r.Text)
+		texts[b.position] = []byte(*r.Text)
 	}
 	out := make([]chat.Event, 0, len(events))
-	written := map[place]bool{}
+	written := map[position]bool{}
 	for i := range events {
 		e := events[i]
 		e.Raw, e.Tail, e.ModelSpan, e.UsageChunk, e.Frame = nil, false, chat.Span{}, false, chat.NoCalls
-		p := place{e.Choice, e.Index, e.Kind}
+		p := position{e.Choice, e.Index, e.Kind}
 		text, replaced := texts[p]
 		switch {
-		case e.Kind == chat.Other || leftOut(&e, texts):
+		case e.Kind == chat.Other || isOmitted(&e, texts):
 			continue
 		case replaced && written[p]:
 			continue
 		case replaced:
 			written[p], e.Text = true, text
-		case e.Kind == chat.Extra && (len(e.Cites) > 0 || aboutText[e.ID]):
-			if _, ok := texts[place{e.Choice, e.Index, chat.Text}]; ok {
+		case e.Kind == chat.Extra && (len(e.Cites) > 0 || refersToText[e.ID]):
+			if _, ok := texts[position{e.Choice, e.Index, chat.Text}]; ok {
 				continue
 			}
 		}
@@ -154,14 +154,14 @@ func replaceBlocks(events []chat.Event, blocks []block, list []replacement) ([]c
 	return out, nil
 }
 
-// aboutText are extras that refer to places of a text.
-var aboutText = map[string]bool{"citations": true, "annotations": true, "logprobs": true}
+// refersToText are the extras that refer to positions in a text.
+var refersToText = map[string]bool{"citations": true, "annotations": true, "logprobs": true}
 
-// leftOut reports whether an event belongs to thinking that is left out.
-func leftOut(ev *chat.Event, texts map[place][]byte) bool {
+// isOmitted reports whether an event is a part of thinking that is left out.
+func isOmitted(ev *chat.Event, texts map[position][]byte) bool {
 	switch ev.Kind { //nolint:exhaustive // no other is a part of thinking
 	case chat.Thought, chat.Signature, chat.BlockStop:
-		_, ok := texts[place{ev.Choice, ev.Index, chat.Thought}]
+		_, ok := texts[position{ev.Choice, ev.Index, chat.Thought}]
 		return ok
 	}
 	return false

@@ -15,11 +15,11 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// protocolVersion is the version of what hooks get. It changes when a member gets another meaning, not when one is added.
+// protocolVersion is the version of requests to hooks. It changes when a member gets another meaning, not when one is added.
 const protocolVersion = 1
 
-// question is what a hook gets. docs/guardrails.md describes it.
-type question struct {
+// hookRequest is the body of a request to a hook. docs/guardrails.md describes it.
+type hookRequest struct {
 	Version       int             `json:"version"`
 	ID            string          `json:"id"`
 	Hook          string          `json:"hook"`
@@ -53,11 +53,11 @@ const (
 	actionReplace = "replace"
 )
 
-// verdict is what a hook answers.
+// verdict is a hook's answer.
 type verdict struct {
 	Action  string        `json:"action"`
 	Message string        `json:"message"` // of a refusal, for the client
-	Reason  string        `json:"reason"`  // a word for the record
+	Reason  string        `json:"reason"`  // for the record, see reasonForm
 	Texts   []replacement `json:"texts"`   // of a replacement
 }
 
@@ -69,12 +69,12 @@ type replacement struct {
 // maxMessage is the longest message of a refusal that a client gets, in bytes.
 const maxMessage = 1024
 
-// reasonForm is a reason that may stand in a record: a word, no content.
+// reasonForm matches reasons that may be in a record: a word, which is no content.
 var reasonForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,63}$`)
 
-// call asks a hook. why is why there is no verdict; "" if there is one.
+// call sends texts to a hook. why is the reason why there is no verdict; "" if there is one.
 func (l Layer) call(ctx context.Context, x *pipeline.Exchange, h *Hook, stage policy.TagStage, texts []text) (v *verdict, why string) {
-	body, err := json.Marshal(question{
+	body, err := json.Marshal(hookRequest{
 		Version: protocolVersion, ID: x.ID, Hook: h.Name, Direction: stage, Dialect: string(x.Request.Dialect), Model: x.Request.Model, Stream: x.Request.Stream,
 		Key: string(x.Principal.Account), Tier: string(x.Principal.Tier), Subsystem: x.Hints.Subsystem, GolemID: x.Hints.GolemID, SessionID: x.Hints.SessionID,
 		SecurityClass: x.Hints.SecurityClass.String(), Shadow: h.Shadow, Texts: texts,
@@ -85,17 +85,17 @@ func (l Layer) call(ctx context.Context, x *pipeline.Exchange, h *Hook, stage po
 	case len(body) > h.MaxBytes:
 		return nil, "too_large"
 	}
-	own, cancel := context.WithTimeout(ctx, h.Timeout)
+	callCtx, cancel := context.WithTimeout(ctx, h.Timeout)
 	defer cancel()
-	said, why := l.post(own, x, h, body)
+	answer, why := l.post(callCtx, x, h, body)
 	if why != "" {
 		return nil, why
 	}
-	return readVerdict(said, len(texts))
+	return readVerdict(answer, len(texts))
 }
 
-// post sends a question, and returns the answer's body.
-func (l Layer) post(ctx context.Context, x *pipeline.Exchange, h *Hook, body []byte) (said []byte, why string) {
+// post sends a request, and returns the answer's body.
+func (l Layer) post(ctx context.Context, x *pipeline.Exchange, h *Hook, body []byte) (answer []byte, why string) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://egress"+h.Path, bytes.NewReader(body))
 	if err != nil {
 		return nil, "unwritable"
@@ -119,17 +119,17 @@ func (l Layer) post(ctx context.Context, x *pipeline.Exchange, h *Hook, body []b
 	case res.StatusCode != http.StatusOK:
 		return nil, "bad_status"
 	}
-	said, err = io.ReadAll(io.LimitReader(res.Body, int64(h.MaxBytes)+1))
+	answer, err = io.ReadAll(io.LimitReader(res.Body, int64(h.MaxBytes)+1))
 	switch {
 	case err != nil:
 		return nil, reasonOf(ctx, "broken_off")
-	case len(said) > h.MaxBytes:
+	case len(answer) > h.MaxBytes:
 		return nil, "answer_too_large"
 	}
-	return said, ""
+	return answer, ""
 }
 
-// reasonOf is why a call failed: its time was over, or something else.
+// reasonOf is why a call failed: "timeout" if its time limit has passed.
 func reasonOf(ctx context.Context, otherwise string) string {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return "timeout"
@@ -137,7 +137,7 @@ func reasonOf(ctx context.Context, otherwise string) string {
 	return otherwise
 }
 
-// readVerdict reads a hook's answer about n texts. why is what is wrong with it; "" if nothing is.
+// readVerdict parses a hook's answer about n texts. why is what is wrong with it; "" if it is valid.
 func readVerdict(b []byte, n int) (v *verdict, why string) {
 	v = &verdict{}
 	if err := json.Unmarshal(b, v); err != nil {

@@ -1,6 +1,6 @@
-// Package guardrail has an operator's own services look at requests before a provider gets them, and at answers before a client does (B-08). A service, called
-// a hook, allows, refuses, or replaces texts. It sees what a provider would see: texts that are masked are masked for it, too. The layer calls hooks through
-// Envoy, as providers are called. It does not know the configuration or the formats of requests.
+// Package guardrail lets an operator's own services inspect requests before a provider gets them, and answers before the client does (B-08). A service, called
+// a hook, allows, refuses, or replaces texts. It sees what a provider would see: masked texts are masked for it, too. The layer calls hooks through Envoy, as
+// providers are called. It does not know the configuration or the formats of requests.
 package guardrail
 
 import (
@@ -31,14 +31,14 @@ type Hook struct {
 	Path      string
 	Token     secret.Text // sent as a bearer token, if it is set
 	Timeout   time.Duration
-	MaxBytes  int  // of what is sent, and of the answer
-	OnError   Mode // when it does not answer, or may not be asked
-	Shadow    bool // its answers are recorded, and nothing else
+	MaxBytes  int  // of a request to the hook, and of its answer
+	OnError   Mode // for a hook that fails, or may not see the request
+	Shadow    bool // its answers are only recorded
 	Private   bool // it may see private requests
-	Requests  bool // it looks at requests
-	Responses bool // it looks at answers
+	Requests  bool // it inspects requests
+	Responses bool // it inspects answers
 
-	Profiles   []string   // pipeline profiles whose requests it looks at; empty: all
+	Profiles   []string   // pipeline profiles whose requests it inspects; empty: all
 	Subsystems rule.Names // empty: all
 	Keys       rule.Names // ids or names of API keys; empty: all
 }
@@ -49,7 +49,7 @@ type Mode string
 // The modes.
 const (
 	Refuse Mode = "refuse" // it ends with an error; "" is the same
-	Allow  Mode = "allow"  // it goes on
+	Allow  Mode = "allow"  // it continues
 )
 
 // Layer calls hooks. The zero value has none. Safe for concurrent use.
@@ -72,24 +72,24 @@ func (Layer) Name() string { return Name }
 
 var profiles = []string{pipeline.ProfileMinimal, pipeline.ProfileFast, pipeline.ProfileStandard}
 
-// Profiles are all: a hook names the profiles that it looks at by itself.
+// Profiles are all: each hook has its own list of profiles.
 func (Layer) Profiles() []string { return profiles }
 
 // Protects implements pipeline.Protecting.
 func (Layer) Protects() {}
 
-// Applies reports whether a hook looks at the request, or at its answer.
+// Applies reports whether a hook inspects the request or its answer.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
 	return l.Client != nil && slices.ContainsFunc(l.Hooks, func(h Hook) bool { return h.concerns(x) })
 }
 
-// Waits reports whether a hook looks at the request: its answer is waited for.
+// Waits reports whether a hook inspects the request, which waits for the verdict.
 func (l Layer) Waits(x *pipeline.Exchange) bool {
 	return l.Client != nil && slices.ContainsFunc(l.Hooks, func(h Hook) bool { return h.Requests && h.concerns(x) })
 }
 
 func (h *Hook) concerns(x *pipeline.Exchange) bool {
-	if x.Request.Op != chat.Generate && !h.Requests { // nothing else has an answer of texts
+	if x.Request.Op != chat.Generate && !h.Requests { // only generations have answers with texts
 		return false
 	}
 	return (len(h.Profiles) == 0 || slices.Contains(h.Profiles, x.Profile)) &&
@@ -97,20 +97,20 @@ func (h *Hook) concerns(x *pipeline.Exchange) bool {
 		(len(h.Keys) == 0 || h.Keys.Match(string(x.Principal.Account)) || x.Principal.Name != "" && h.Keys.Match(x.Principal.Name))
 }
 
-// mayAsk reports whether a hook may see a request: one that is private, has a privacy tier or is for an enclave, only a hook that is private itself (D-05).
-func (h *Hook) mayAsk(x *pipeline.Exchange) bool {
+// maySee reports whether a hook may see a request. Requests that are private, have a privacy tier or are for an enclave are only for private hooks (D-05).
+func (h *Hook) maySee(x *pipeline.Exchange) bool {
 	return h.Private || !x.KeepsToPrivate()
 }
 
-// answer is what the layer holds of an exchange's answer.
+// answer holds an exchange's answer until it is complete.
 type answer struct {
 	events []chat.Event
-	hooks  []*Hook // that look at the answer
+	hooks  []*Hook // that inspect the answer
 }
 
 var slot = pipeline.NewSlot[answer]()
 
-// Request has the hooks look at the request, one after the other, and has the answer held for those that look at answers.
+// Request has the hooks inspect the request, one after the other, and registers those that inspect the answer.
 func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 	x.Log = append(x.Log, pipeline.Entry{Layer: Name})
 	var after []*Hook
@@ -120,13 +120,13 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 			continue
 		}
 		if h.Requests {
-			if err := l.lookAtRequest(ctx, x, h); err != nil {
+			if err := l.checkRequest(ctx, x, h); err != nil {
 				return err
 			}
 		}
 		if h.Responses && x.Request.Op == chat.Generate && !x.Unread {
-			if !h.mayAsk(x) && h.OnError != Allow && !h.Shadow { // no answer could be given: none is paid for
-				return h.unseen(x, policy.StageRequest)
+			if !h.maySee(x) && h.OnError != Allow && !h.Shadow { // refused now, since its answer would be refused after it was paid for
+				return h.refusePrivate(x, policy.StageRequest)
 			}
 			after = append(after, h)
 		}
@@ -139,8 +139,8 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 	return nil
 }
 
-// lookAtRequest has one hook look at the request.
-func (l Layer) lookAtRequest(ctx context.Context, x *pipeline.Exchange, h *Hook) error {
+// checkRequest has one hook inspect the request.
+func (l Layer) checkRequest(ctx context.Context, x *pipeline.Exchange, h *Hook) error {
 	t, err := x.Transcript()
 	if err != nil {
 		return err
@@ -159,14 +159,14 @@ func (l Layer) lookAtRequest(ctx context.Context, x *pipeline.Exchange, h *Hook)
 	return nil
 }
 
-// ask has a hook look at texts. The verdict is nil where nothing is to be replaced; the error is a fault.
+// ask has a hook inspect texts. The verdict is nil unless texts are to be replaced; the error is a fault.
 func (l Layer) ask(ctx context.Context, x *pipeline.Exchange, h *Hook, stage policy.TagStage, texts []text) (*verdict, error) {
-	if !h.mayAsk(x) {
+	if !h.maySee(x) {
 		if h.OnError == Allow || h.Shadow {
 			h.tag(x, stage, policy.DecisionSkipped, "private")
 			return nil, nil //nolint:nilnil // nothing is to be replaced
 		}
-		return nil, h.unseen(x, stage)
+		return nil, h.refusePrivate(x, stage)
 	}
 	v, why := l.call(ctx, x, h, stage, texts)
 	switch {
@@ -189,28 +189,28 @@ func (l Layer) ask(ctx context.Context, x *pipeline.Exchange, h *Hook, stage pol
 	return nil, nil //nolint:nilnil // as above
 }
 
-// unseen refuses a request that the hook would have to look at and may not see.
-func (h *Hook) unseen(x *pipeline.Exchange, stage policy.TagStage) *fault.Fault {
+// refusePrivate refuses a request that the hook must inspect and may not see.
+func (h *Hook) refusePrivate(x *pipeline.Exchange, stage policy.TagStage) *fault.Fault {
 	h.tag(x, stage, policy.DecisionRefused, "private")
 	return fault.Newf(fault.GuardrailRefused, "the guardrail %q has to look at every request, and may not see private ones: its operator can set private: true, or on_error: allow", h.Name)
 }
 
-// refusal is what the client is told. The hook's own words are shown as such.
+// refusal is the client's error, with the hook's message as such.
 func (h *Hook) refusal(stage policy.TagStage, v *verdict) *fault.Fault {
 	what := "request"
 	if stage == policy.StageResponse {
 		what = "model's answer"
 	}
 	text := fmt.Sprintf("the guardrail %q refused the %s", h.Name, what)
-	if said := strings.ToValidUTF8(v.Message, ""); said != "" {
-		text += ": " + said
+	if message := strings.ToValidUTF8(v.Message, ""); message != "" {
+		text += ": " + message
 	}
 	f := fault.New(fault.GuardrailRefused, text, nil)
 	f.Quiet = true
 	return f
 }
 
-// failed is what becomes of a request whose hook gave no verdict.
+// failed records that a hook gave no verdict. The error refuses the request, if it may not continue.
 func (h *Hook) failed(x *pipeline.Exchange, stage policy.TagStage, why string) error {
 	h.tag(x, stage, policy.DecisionFailed, why)
 	if h.OnError == Allow || h.Shadow {

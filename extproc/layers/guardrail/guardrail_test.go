@@ -156,13 +156,13 @@ func TestWhoseRequestsAHookSees(t *testing.T) {
 	}
 	x := exchange(t)
 	x.Intent.Security = policy.SecurityPrivate
-	if (&Hook{}).mayAsk(x) || !(&Hook{Private: true}).mayAsk(x) {
+	if (&Hook{}).maySee(x) || !(&Hook{Private: true}).maySee(x) {
 		t.Error("a hook that is not private sees a request that is private by its intent, or one that is does not")
 	}
 	for _, tier := range []policy.PrivacyTier{policy.PrivacyNoLog, policy.PrivacyTEE, policy.PrivacyEndToEnd} {
 		x = exchange(t)
 		x.Intent.PrivacyTier = tier
-		if (&Hook{}).mayAsk(x) || !(&Hook{Private: true}).mayAsk(x) {
+		if (&Hook{}).maySee(x) || !(&Hook{Private: true}).maySee(x) {
 			t.Errorf("a hook that is not private sees a request of tier %s, or one that is does not", tier)
 		}
 	}

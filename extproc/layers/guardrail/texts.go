@@ -23,10 +23,10 @@ func textsOf(t *transcript.Transcript) []text {
 
 var (
 	errThinking = errors.New("thinking may be signed, and cannot be replaced")
-	errNoJSON   = errors.New("this text is JSON, and its replacement is not")
+	errNotJSON  = errors.New("this text is JSON, and its replacement is not")
 )
 
-// replaceIn replaces texts of a request. Structured arguments and results stay JSON of their kind.
+// replaceIn replaces texts of a request. Structured arguments and results can only be replaced by JSON of the same type.
 func replaceIn(t *transcript.Transcript, list []replacement) error {
 	for _, r := range list {
 		at := &t.Texts[*r.Index]
@@ -39,7 +39,7 @@ func replaceIn(t *transcript.Transcript, list []replacement) error {
 		}
 		v, err := jsonx.Parse([]byte(*r.Text))
 		if err != nil || v.Kind() != at.Value.Kind() {
-			return errNoJSON
+			return errNotJSON
 		}
 		t.Replace(at.Value, v.Raw)
 	}

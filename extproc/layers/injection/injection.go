@@ -1,6 +1,6 @@
-// Package injection is layer L8: it judges what comes into a conversation, each user's turn, result of a tool and document, for instructions that it should
-// not hold (D-38). By policy such a text is flagged in the answer's headers, refused, or replaced. Flags are found beside the provider's call and delay
-// nothing; only what may be refused or replaced is waited for.
+// Package injection is layer L8: it detects prompt injections in the inputs of a conversation: users' turns, results of tools, and documents (D-38). By policy,
+// such a text is flagged in the answer's headers, refused, or replaced. Texts that are only flagged are judged in the background, while the provider is called;
+// requests wait only for verdicts by which they may be refused or changed.
 package injection
 
 import (
@@ -24,16 +24,16 @@ import (
 // Name is the layer's name in X-Bardo-Pipeline.
 const Name = "l8"
 
-// Header has the highest score of the texts that are flagged.
+// Header has the highest score of the flagged texts.
 const Header = "x-bardo-injection"
 
-// Policy is what happens to a text that holds instructions.
+// Policy is what happens to a text with injected instructions.
 type Policy string
 
 // The policies.
 const (
-	Off        Policy = "off"        // it is not judged
-	Flag       Policy = "flag"       // it is sent, and the answer says so
+	Off        Policy = "off"        // texts are not judged
+	Flag       Policy = "flag"       // it is sent, and the answer has a header
 	Block      Policy = "block"      // the request is refused
 	Quarantine Policy = "quarantine" // a note is sent in its place
 )
@@ -44,8 +44,8 @@ func (p Policy) Waits() bool { return p == Block || p == Quarantine }
 // Policies are by source: user, result of a tool, document.
 type Policies [3]Policy
 
-// PoliciesOf are the policies by source. p is that of results of tools and documents, "" means Flag; user and documents are those of their sources where they
-// differ. Without one, users' turns are flagged, or not judged if nothing is.
+// PoliciesOf returns the policies by source. p is that of results of tools, "" means Flag. documents is that of documents, "" means p. user is that of users'
+// turns, "" means Flag, or Off if p is Off.
 func PoliciesOf(p, user, documents Policy) Policies {
 	p = cmp.Or(p, Flag)
 	if user == "" {
@@ -57,28 +57,28 @@ func PoliciesOf(p, user, documents Policy) Policies {
 	return Policies{user, p, cmp.Or(documents, p)}
 }
 
-// defaultTimeout bounds how long a request waits, and how long texts are judged beside one.
+// defaultTimeout bounds how long a request waits, and how long its texts are judged in the background.
 const defaultTimeout = 2 * time.Second
 
 // Layer judges texts. Safe for concurrent use.
 type Layer struct {
-	Policies Policies
-	User     Policy        // of users' turns of a key with a policy of its own; "" is as for PoliciesOf
-	Timeout  time.Duration // 0 means 2 s
-	Refuse   bool          // a request that has to wait for a verdict is refused where there is none
-	Detector *injection.Detector
-	Scores   bool              // the detector's classifier should run: without its score there is no verdict, unless the patterns are enough
-	Beside   *Beside           // judges what is only flagged
-	Second   models.Classifier // scores what is in doubt, beside requests; nil for none
-	Meter    Meter             // may be nil
-	Events   *event.Sink       // may be nil
+	Policies   Policies
+	User       Policy        // of users' turns, for keys with their own policy; "" is as for PoliciesOf
+	Timeout    time.Duration // 0 means 2 s
+	Refuse     bool          // requests that wait for a verdict are refused if there is none in time
+	Detector   *injection.Detector
+	Scores     bool              // the detector's classifier should run: without its score there is no verdict, unless the patterns are enough
+	Background *Background       // judges what is only flagged
+	Second     models.Classifier // scores doubtful texts in the background; nil for none
+	Meter      Meter             // may be nil
+	Events     *event.Sink       // may be nil
 }
 
 // Meter counts judged texts, by source and verdict: clean, flagged, blocked, quarantined, unscored, skipped. Safe for concurrent use.
 type Meter interface {
 	InjectionJudged(source, verdict string)
-	// InjectionDoubted is told what a second model says: agrees, disagrees, unscored.
-	InjectionDoubted(source, opinion string)
+	// InjectionDoubted counts verdicts of a second model: agrees, disagrees, unscored.
+	InjectionDoubted(source, verdict string)
 }
 
 var (
@@ -93,12 +93,12 @@ func (Layer) Name() string { return Name }
 
 var profiles = []string{pipeline.ProfileMinimal, pipeline.ProfileFast, pipeline.ProfileStandard}
 
-// Profiles are all: no caller may choose one to avoid what the operator has refused or replaced. What is only flagged depends on the profile, see flags.
+// Profiles are all: callers cannot bypass refusal and replacement by choosing a profile. Whether texts are flagged depends on the profile, see flags.
 func (Layer) Profiles() []string { return profiles }
 
-// policies are those of a request's key, without the flags that its profile does not have.
+// policies are those of a request's key, without Flag where its profile has none.
 func (l Layer) policies(x *pipeline.Exchange) Policies {
-	p := l.of(&x.Principal)
+	p := l.configured(&x.Principal)
 	if !flags(x) {
 		for i := range p {
 			if p[i] == Flag {
@@ -109,24 +109,25 @@ func (l Layer) policies(x *pipeline.Exchange) Policies {
 	return p
 }
 
-// of are the policies of a caller: those of its key, or the configured ones.
-func (l Layer) of(p *policy.Principal) Policies {
+// configured are the policies of a caller: those of its key, or the configured ones.
+func (l Layer) configured(p *policy.Principal) Policies {
 	if own := Policy(p.Guards.Injection); own != "" {
 		return PoliciesOf(own, l.User, "")
 	}
 	return l.Policies
 }
 
-// Guard says what happens to a caller's texts, as in explanations: "flag", or by source where they differ.
+// Guard implements pipeline.Guarding: does is the policy, or the policies by source where they differ.
 func (l Layer) Guard(p *policy.Principal, _ policy.SecurityClass) (name, does string) {
-	by := l.of(p)
-	if by[injection.User] == by[injection.Result] && by[injection.Result] == by[injection.Document] {
-		return "injection", string(by[injection.User])
+	policies := l.configured(p)
+	if policies[injection.User] == policies[injection.Result] && policies[injection.Result] == policies[injection.Document] {
+		return "injection", string(policies[injection.User])
 	}
-	return "injection", fmt.Sprintf("user=%s, tool_result=%s, document=%s", by[injection.User], by[injection.Result], by[injection.Document])
+	return "injection", fmt.Sprintf("user=%s, tool_result=%s, document=%s", policies[injection.User], policies[injection.Result], policies[injection.Document])
 }
 
-// flags reports whether texts of a request are judged that are only flagged: with the full profile, and for callers that are no agents (D-30).
+// flags reports whether a request's texts are judged that are only flagged: with the full profile, and with the standard profile unless the caller is an
+// agent (D-30).
 func flags(x *pipeline.Exchange) bool {
 	h := &x.Hints
 	switch x.Profile {
@@ -140,14 +141,14 @@ func flags(x *pipeline.Exchange) bool {
 
 // state is what the layer knows of an exchange.
 type state struct {
-	of    *transcript.Transcript
-	spans []span
-	err   error
+	transcript *transcript.Transcript
+	spans      []span
+	err        error
 }
 
 var slot = pipeline.NewSlot[state]()
 
-// span is a text to judge: what stands together in a turn.
+// span is a text to judge: texts of one source that are together in a turn.
 type span struct {
 	source     injection.Source
 	policy     Policy
@@ -167,7 +168,7 @@ func (l Layer) timeout() time.Duration {
 // bad reports whether a known span counts as an injection.
 func (l Layer) bad(s *span) bool { return s.finding.Score(s.source) >= l.Detector.Threshold() }
 
-// Waits reports whether the verdict of a text has to be waited for, and is not known yet.
+// Waits reports whether the request has to wait for a verdict that is not known yet.
 func (l Layer) Waits(x *pipeline.Exchange) bool {
 	if p := l.policies(x); !slices.ContainsFunc(p[:], Policy.Waits) || !judges(x) {
 		return false
@@ -175,31 +176,31 @@ func (l Layer) Waits(x *pipeline.Exchange) bool {
 	return slices.ContainsFunc(l.plan(x).spans, func(s span) bool { return !s.known && s.policy.Waits() })
 }
 
-// judges reports whether requests of this kind are judged. What an enclave alone may read, the gateway cannot.
+// judges reports whether the request is judged: generations, except those that only an enclave can decrypt.
 func judges(x *pipeline.Exchange) bool {
 	return x.Request.Op == chat.Generate && !x.NeedsSealed()
 }
 
-// none has nothing judged.
-var none = Policies{Off, Off, Off}
+// allOff are the policies with which nothing is judged.
+var allOff = Policies{Off, Off, Off}
 
 // Applies reports whether the request has a text that was not judged before, or that is bad.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
-	if l.policies(x) == none || !judges(x) {
+	if l.policies(x) == allOff || !judges(x) {
 		return false
 	}
 	s := l.plan(x)
 	return s.err != nil || slices.ContainsFunc(s.spans, func(s span) bool { return !s.known || l.bad(&s) })
 }
 
-// plan lists the texts to judge, with what is known of them.
+// plan lists the texts to judge, with the known verdicts.
 func (l Layer) plan(x *pipeline.Exchange) *state {
 	s := slot.Of(x)
 	t, err := x.Transcript()
-	if err == nil && s.of == t {
+	if err == nil && s.transcript == t {
 		return s
 	}
-	*s = state{of: t, err: err}
+	*s = state{transcript: t, err: err}
 	if err != nil {
 		return s
 	}
@@ -218,7 +219,7 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 	if s.err != nil {
 		return s.err
 	}
-	o := &outcome{request: x.ID, account: x.Principal.Account, told: x.Repeated}
+	o := &outcome{request: x.ID, account: x.Principal.Account, repeated: x.Repeated}
 	x.Announce(Header, o.header)
 	x.Log = append(x.Log, pipeline.Entry{Layer: Name, Later: o})
 	if err := l.await(ctx, s, o); err != nil {
@@ -244,15 +245,15 @@ func (l Layer) await(ctx context.Context, s *state, o *outcome) error {
 		if !sp.policy.Waits() {
 			continue
 		}
-		err := l.judge(ctx, s.of, sp, budget, o)
+		err := l.judge(ctx, s.transcript, sp, budget, o)
 		switch {
 		case l.bad(sp) && sp.policy == Block:
-			l.tell(o, sp, Block)
-			return fault.Newf(fault.PromptInjection, "the request was not sent to any provider: a text in it seems to hold instructions for the model (%s; the first turn is 0)", place(s.of, sp))
-		case l.bad(sp): // replace tells
+			l.report(o, sp, Block)
+			return fault.Newf(fault.PromptInjection, "the request was not sent to any provider: a text in it seems to hold instructions for the model (%s; the first turn is 0)", location(s.transcript, sp))
+		case l.bad(sp): // replace reports it
 		case err != nil:
 			l.count(o, sp, "unscored")
-			o.unscored()
+			o.addUnjudged()
 			if l.Refuse {
 				return unjudged(err)
 			}
@@ -261,23 +262,23 @@ func (l Layer) await(ctx context.Context, s *state, o *outcome) error {
 	return nil
 }
 
-// errNoScore is the error of a text that the classifier did not score, though it should.
+// errNoScore is the error of a text that the classifier should have scored and did not.
 var errNoScore = errors.New("the classifier does not run")
 
-// judge finds out about a span, unless that is known. The error is that there is no score.
+// judge judges a span, unless its verdict is known. An error means that there is no score.
 func (l Layer) judge(ctx context.Context, t *transcript.Transcript, sp *span, b *injection.Budget, o *outcome) (err error) {
-	fresh := !sp.known
-	if fresh {
+	isNew := !sp.known
+	if isNew {
 		text := sp.text(t)
 		sp.finding, err = l.Detector.Learn(ctx, sp.key, text, b)
 		sp.known = true
-		o.partly(sp)
-		l.haveDoubted(o, sp, text)
+		o.addPartial(sp)
+		l.startSecond(o, sp, text)
 	}
 	if err == nil && l.Scores && !sp.finding.Scored {
 		err = errNoScore
 	}
-	if fresh && err == nil && !l.bad(sp) {
+	if isNew && err == nil && !l.bad(sp) {
 		l.count(o, sp, "clean")
 	}
 	return err
@@ -294,26 +295,26 @@ func unjudged(err error) error {
 	return f
 }
 
-// IsOff reports whether an error is that of a model which does not run.
+// IsOff reports whether an error is that of a model that does not run.
 func IsOff(err error) bool { return errors.Is(err, models.ErrOff) }
 
-// replace puts a note in the place of texts.
+// replace replaces texts that are quarantined by a note.
 func (l Layer) replace(x *pipeline.Exchange, s *state, o *outcome) error {
 	changed := false
 	for i := range s.spans {
 		if sp := &s.spans[i]; sp.policy == Quarantine && sp.known && l.bad(sp) {
-			sp.replace(s.of)
-			l.tell(o, sp, Quarantine)
+			sp.replace(s.transcript)
+			l.report(o, sp, Quarantine)
 			changed = true
 		}
 	}
 	if !changed {
 		return nil
 	}
-	return x.Change(s.of)
+	return x.Change(s.transcript)
 }
 
-// flag notes the verdicts that are known, and has the others found beside the request.
+// flag reports the known verdicts, and starts the judgement of the other texts in the background.
 func (l Layer) flag(s *state, o *outcome) {
 	var jobs []job
 	size := 0
@@ -322,33 +323,33 @@ func (l Layer) flag(s *state, o *outcome) {
 		switch {
 		case sp.policy != Flag:
 		case sp.known && l.bad(sp):
-			l.tell(o, sp, Flag)
+			l.report(o, sp, Flag)
 		case !sp.known:
-			text := sp.text(s.of)
+			text := sp.text(s.transcript)
 			short := injection.Clip(text)
 			jobs = append(jobs, job{span: *sp, text: short, clipped: len(short) != len(text)})
 			size += len(short)
 		}
 	}
-	if len(jobs) == 0 || l.Beside.run(size, func() { l.judgeBeside(jobs, o) }) {
+	if len(jobs) == 0 || l.Background.run(size, func() { l.judgeInBackground(jobs, o) }) {
 		return
 	}
 	for i := range jobs {
 		l.count(o, &jobs[i].span, "skipped")
-		o.unscored()
+		o.addUnjudged()
 	}
 }
 
-// job is a text that is judged beside its request. It outlives the request's memory.
+// job is a copy of a text that is judged in the background, which may outlive the request.
 type job struct {
 	span
 
 	text    string
-	clipped bool // there was more of it
+	clipped bool // the text was longer
 }
 
-// judgeBeside judges texts that are only flagged.
-func (l Layer) judgeBeside(jobs []job, o *outcome) {
+// judgeInBackground judges texts that are only flagged.
+func (l Layer) judgeInBackground(jobs []job, o *outcome) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.timeout())
 	defer cancel()
 	budget := injection.NewBudget()
@@ -357,18 +358,18 @@ func (l Layer) judgeBeside(jobs []job, o *outcome) {
 		var err error
 		sp.finding, err = l.Detector.Learn(ctx, sp.key, jobs[i].text, budget)
 		sp.finding.Partial = sp.finding.Partial || jobs[i].clipped
-		o.partly(sp)
+		o.addPartial(sp)
 		switch {
 		case l.bad(sp):
-			l.tell(o, sp, Flag)
+			l.report(o, sp, Flag)
 		case err != nil:
 			l.count(o, sp, "unscored")
-			o.unscored()
+			o.addUnjudged()
 		default:
 			l.count(o, sp, "clean")
 		}
-		if l.doubts(sp) {
-			l.askSecond(o, *sp, jobs[i].text)
+		if l.isDoubtful(sp) {
+			l.scoreAgain(o, *sp, jobs[i].text)
 		}
 	}
 }
@@ -377,7 +378,7 @@ func (l Layer) judgeBeside(jobs []job, o *outcome) {
 var verdicts = map[Policy]string{Off: "", Flag: "flagged", Block: "blocked", Quarantine: "quarantined"}
 
 func (l Layer) count(o *outcome, sp *span, verdict string) {
-	if l.Meter != nil && (!o.told || verdict == verdicts[Block]) {
+	if l.Meter != nil && (!o.repeated || verdict == verdicts[Block]) {
 		l.Meter.InjectionJudged(sp.source.String(), verdict)
 	}
 }
@@ -392,21 +393,21 @@ type detected struct {
 	Score     string   `json:"score"`
 	Kinds     []string `json:"kinds"` // of patterns
 	Encoded   bool     `json:"encoded"`
-	Scored    bool     `json:"scored"` // by the local model, too
+	Scored    bool     `json:"scored"` // also by the local model
 }
 
-// tell notes, counts and emits that a text is bad, and what happened to it.
-func (l Layer) tell(o *outcome, sp *span, did Policy) {
+// report records, counts and emits a bad text and the action that was taken.
+func (l Layer) report(o *outcome, sp *span, action Policy) {
 	score := sp.finding.Score(sp.source)
-	o.bad(sp.source, did, score)
-	l.count(o, sp, verdicts[did])
-	if o.told && did != Block || !l.Events.On() {
+	o.addBad(sp.source, action, score)
+	l.count(o, sp, verdicts[action])
+	if o.repeated && action != Block || !l.Events.On() {
 		return
 	}
 	eventDetected.Emit(l.Events, o.account, detected{
-		o.request, sp.source.String(), verdicts[did], printed(score), append([]string{}, sp.finding.Kinds.Names()...), sp.finding.Encoded, sp.finding.Scored,
+		o.request, sp.source.String(), verdicts[action], printed(score), append([]string{}, sp.finding.Kinds.Names()...), sp.finding.Encoded, sp.finding.Scored,
 	})
 }
 
-// printed is a score in headers and events.
+// printed formats a score for headers and events.
 func printed(score float64) string { return fmt.Sprintf("%.2f", score) }

@@ -79,9 +79,9 @@ func (m *meter) InjectionDoubted(source, opinion string) { m.InjectionJudged(sou
 
 func newLayer(p layer.Policies, c models.Classifier) (layer.Layer, *meter) {
 	var memory layer.Memory
-	detector, beside := memory.With(c, 0)
+	detector, background := memory.With(c, 0)
 	m := &meter{}
-	return layer.Layer{Policies: p, Detector: detector, Scores: c != nil, Beside: beside, Meter: m, Refuse: true}, m
+	return layer.Layer{Policies: p, Detector: detector, Scores: c != nil, Background: background, Meter: m, Refuse: true}, m
 }
 
 var (
@@ -117,7 +117,7 @@ func result(t testing.TB, text string, more ...string) *pipeline.Exchange {
 func run(t testing.TB, l layer.Layer, x *pipeline.Exchange) error {
 	t.Helper()
 	err := pipeline.New(l).Request(t.Context(), x)
-	l.Beside.Wait()
+	l.Background.Wait()
 	return err
 }
 
@@ -164,7 +164,7 @@ func TestD38AFlagDelaysNothing(t *testing.T) {
 			t.Errorf("before the verdict: %v, %q", h, noted(x))
 		}
 		close(c.wait)
-		l.Beside.Wait()
+		l.Background.Wait()
 		if h := x.Announced(nil); h.Get(layer.Header) == "" || noted(x) != "flagged;tool_result=1;score=0.92" || m.n["tool_result flagged"] != 1 {
 			t.Errorf("with the verdict: %v, %q, %v", h, noted(x), m.n)
 		}
@@ -478,7 +478,7 @@ func TestWhatIsJudgedBesideIsBounded(t *testing.T) {
 			t.Errorf("%v", m.n)
 		}
 		close(c.wait)
-		l.Beside.Wait()
+		l.Background.Wait()
 		if m.n["tool_result clean"] != 64 {
 			t.Errorf("%v", m.n)
 		}
@@ -531,11 +531,11 @@ func (s *syncBuffer) String() string {
 func TestAReloadKeepsWhatIsKnown(t *testing.T) {
 	var memory layer.Memory
 	c := &classifier{}
-	first, beside := memory.With(c, 0.9)
-	if again, b := memory.With(c, 0.9); again != first || b != beside {
+	first, background := memory.With(c, 0.9)
+	if again, b := memory.With(c, 0.9); again != first || b != background {
 		t.Error("the same configuration has another memory")
 	}
-	if other, b := memory.With(c, 0.8); other == first || other.Threshold() != 0.8 || b != beside {
+	if other, b := memory.With(c, 0.8); other == first || other.Threshold() != 0.8 || b != background {
 		t.Error("another threshold has the same memory")
 	}
 	if other, _ := memory.With(nil, 0.8); other == first {
@@ -573,7 +573,7 @@ func TestD38ASecondOpinionIsBeside(t *testing.T) {
 		if err := pipeline.New(l).Request(t.Context(), result(t, bad)); err == nil || time.Since(began) > 0 {
 			t.Errorf("%v after %s", err, time.Since(began))
 		}
-		l.Beside.Wait() // it is given up after ten seconds
+		l.Background.Wait() // it is given up after ten seconds
 		if m.n["tool_result unscored"] != 1 || time.Since(began) != 10*time.Second {
 			t.Errorf("%v after %s", m.n, time.Since(began))
 		}

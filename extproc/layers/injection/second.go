@@ -8,32 +8,33 @@ import (
 	"bardo.money/gateway/internal/event"
 )
 
-// A second model, too slow to be waited for, scores the texts that are in doubt (D-38). It changes no verdict: operators learn from it how good those are.
+// A second model, which is too slow for requests to wait for, scores doubtful texts in the background (D-38). It changes no verdict; operators use it to
+// evaluate them.
 
-// inDoubt is the score from which a text is in doubt.
-const inDoubt = 0.5
+// doubtThreshold is the score from which a text is doubtful.
+const doubtThreshold = 0.5
 
-// secondTime bounds one opinion.
-const secondTime = 10 * time.Second
+// secondTimeout bounds one score of the second model.
+const secondTimeout = 10 * time.Second
 
-// doubts reports whether a second model is asked about a span.
-func (l Layer) doubts(sp *span) bool {
-	return l.Second != nil && sp.finding.Score(sp.source) >= inDoubt
+// isDoubtful reports whether the second model scores a span.
+func (l Layer) isDoubtful(sp *span) bool {
+	return l.Second != nil && sp.finding.Score(sp.source) >= doubtThreshold
 }
 
-// haveDoubted has a second model score a span that was waited for, beside the request.
-func (l Layer) haveDoubted(o *outcome, sp *span, text string) {
-	if !l.doubts(sp) {
+// startSecond starts the second model in the background, for a span that the request waited for.
+func (l Layer) startSecond(o *outcome, sp *span, text string) {
+	if !l.isDoubtful(sp) {
 		return
 	}
 	of, text := *sp, injection.Clip(text)
-	l.Beside.run(len(text), func() { l.askSecond(o, of, text) })
+	l.Background.run(len(text), func() { l.scoreAgain(o, of, text) })
 }
 
-// eventSecond is the event of a second opinion.
-var eventSecond = event.Declare[secondOpinion]("inference:injection_second_opinion", "A second model scored a doubtful text.")
+// eventSecond is the event of a score of the second model.
+var eventSecond = event.Declare[secondScore]("inference:injection_second_opinion", "A second model scored a doubtful text.")
 
-type secondOpinion struct {
+type secondScore struct {
 	RequestID string `json:"request_id"`
 	Source    string `json:"source"`
 	Score     string `json:"score"`
@@ -41,23 +42,23 @@ type secondOpinion struct {
 	Agrees    bool   `json:"agrees"`
 }
 
-// askSecond scores the part of a text that looks most like instructions.
-func (l Layer) askSecond(o *outcome, sp span, text string) {
-	ctx, cancel := context.WithTimeout(context.Background(), secondTime)
+// scoreAgain has the second model score the part of a text that is most like instructions.
+func (l Layer) scoreAgain(o *outcome, sp span, text string) {
+	ctx, cancel := context.WithTimeout(context.Background(), secondTimeout)
 	defer cancel()
 	score, err := l.Second.Score(ctx, l.Detector.Worst(ctx, text))
-	opinion := "unscored"
+	verdict := "unscored"
 	agrees := (score >= l.Second.Threshold()) == l.bad(&sp)
 	switch {
 	case err == nil && agrees:
-		opinion = "agrees"
+		verdict = "agrees"
 	case err == nil:
-		opinion = "disagrees"
+		verdict = "disagrees"
 	}
 	if l.Meter != nil {
-		l.Meter.InjectionDoubted(sp.source.String(), opinion)
+		l.Meter.InjectionDoubted(sp.source.String(), verdict)
 	}
 	if err == nil && l.Events.On() {
-		eventSecond.Emit(l.Events, o.account, secondOpinion{o.request, sp.source.String(), printed(sp.finding.Score(sp.source)), printed(score), agrees})
+		eventSecond.Emit(l.Events, o.account, secondScore{o.request, sp.source.String(), printed(sp.finding.Score(sp.source)), printed(score), agrees})
 	}
 }

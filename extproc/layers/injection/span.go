@@ -10,13 +10,13 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// minSpan is how many bytes of JSON a text has at least that can hold instructions.
+// minSpan is the length in bytes of JSON below which a text is too short for instructions.
 const minSpan = 12
 
-// spansOf lists the texts of a request that are judged: of those that are only flagged, the ones that came since the model's last answer, and all of those
-// that may be refused or replaced, since clients send them again with each turn.
+// spansOf lists the texts of a request to judge: those that may be refused or replaced, which clients send again with each turn, and of those that are only
+// flagged, the ones after the model's last answer.
 func spansOf(t *transcript.Transcript, p Policies) (out []span) {
-	fresh := newTurn(t)
+	fresh := firstNewTurn(t)
 	for i := 0; i < len(t.Texts); {
 		end := endOfSpan(t, i)
 		source, ok := sourceOf(t.Texts[i].Kind)
@@ -28,10 +28,10 @@ func spansOf(t *transcript.Transcript, p Policies) (out []span) {
 	return out
 }
 
-// newTurn is the index of the first turn that came since the model's last answer.
-func newTurn(t *transcript.Transcript) int {
+// firstNewTurn is the index of the first turn after the model's last answer.
+func firstNewTurn(t *transcript.Transcript) int {
 	n := len(t.Turns)
-	for n > 0 && t.Turns[n-1].Role == chat.RoleAssistant { // the beginning of the next answer
+	for n > 0 && t.Turns[n-1].Role == chat.RoleAssistant { // a prefill of the next answer
 		n--
 	}
 	for n > 0 && t.Turns[n-1].Role != chat.RoleAssistant {
@@ -40,7 +40,7 @@ func newTurn(t *transcript.Transcript) int {
 	return n
 }
 
-// endOfSpan is the index behind the texts that belong together: parts of a turn, or of one result. Each text of a document stands alone: there may be several.
+// endOfSpan is the index after the texts that belong together: parts of a turn, or of one result. Each text of a document is a span.
 func endOfSpan(t *transcript.Transcript, i int) int {
 	at := &t.Texts[i]
 	end := i + 1
@@ -69,7 +69,7 @@ func sizeOf(t *transcript.Transcript, first, end int) (n int) {
 	return n
 }
 
-// keyOf is the key of the span's texts, as they stand in the document.
+// keyOf is the key of the span's texts, as they are in the document.
 func (sp *span) keyOf(d *injection.Detector, t *transcript.Transcript) injection.Key {
 	if sp.end > sp.first+1 {
 		return d.Key(sp.parts(t))
@@ -88,7 +88,7 @@ func (sp *span) parts(t *transcript.Transcript) func(yield func([]byte) bool) {
 	}
 }
 
-// text is a copy of what is judged: the texts, and the strings inside of objects and arrays.
+// text is a copy of what is judged: the texts, and the strings inside objects and arrays.
 func (sp *span) text(t *transcript.Transcript) string {
 	var out strings.Builder
 	for i := sp.first; i < sp.end; i++ {
@@ -104,10 +104,10 @@ func (sp *span) text(t *transcript.Transcript) string {
 	return out.String()
 }
 
-// withheld is what a model reads in place of a text.
+// withheld replaces a text that is quarantined.
 const withheld = "[Withheld by the gateway: this text seems to hold instructions for the model.]"
 
-// replace puts a note in the place of the span's texts. A result that is an object stays one.
+// replace replaces the span's texts by a note. Objects and arrays keep their types.
 func (sp *span) replace(t *transcript.Transcript) {
 	note := jsonx.AppendString(nil, withheld)
 	for i := sp.first; i < sp.end; i++ {
@@ -122,8 +122,8 @@ func (sp *span) replace(t *transcript.Transcript) {
 	}
 }
 
-// place says where a span is, for the client.
-func place(t *transcript.Transcript, sp *span) string {
+// location describes for the client where a span is.
+func location(t *transcript.Transcript, sp *span) string {
 	at := &t.Texts[sp.first]
 	return fmt.Sprintf("turn %d, %s", at.Turn, at.Kind)
 }

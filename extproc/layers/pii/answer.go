@@ -12,7 +12,7 @@ import (
 // block is a content block of an answer.
 type block struct{ choice, index int }
 
-// stream is the text of one kind in a block, which is restored as it comes.
+// stream is the text of one kind in a block, which is restored piece by piece.
 type stream struct {
 	block
 	kind     chat.EventKind
@@ -20,7 +20,7 @@ type stream struct {
 	restorer *pii.Restorer
 }
 
-// Response restores the values in an event. What may be the beginning of a placeholder waits for the next event of its block, or for the block's end.
+// Response restores the values in an event. What may be the beginning of a placeholder is held until the next event of its block, or the block's end.
 func (Layer) Response(_ context.Context, x *pipeline.Exchange, ev *chat.Event, out []chat.Event) ([]chat.Event, error) {
 	s := slot.Of(x)
 	at := block{ev.Choice, ev.Index}
@@ -46,11 +46,11 @@ func (Layer) Response(_ context.Context, x *pipeline.Exchange, ev *chat.Event, o
 		out = s.flush(out, func(st *stream) bool { return st.block == at })
 	case chat.Stop, chat.End:
 		out = s.flush(out, func(st *stream) bool { return st.choice == at.choice || ev.Kind != chat.Stop })
-	case chat.Other: // frames of the provider around the text, which the encoder writes anew, and pings
+	case chat.Other: // pings, and frames around the text, which the encoder generates
 		return out, nil
-	case chat.UsageInfo, chat.Extra, chat.Error: // usage comes with every piece of text in some formats
+	case chat.UsageInfo, chat.Extra, chat.Error: // no flush: in some formats every piece of text has a usage
 	}
-	return append(out, s.whole(ev)), nil
+	return append(out, s.restoreEvent(ev)), nil
 }
 
 // feed restores a piece of a stream.
@@ -60,7 +60,7 @@ func (s *state) feed(out []chat.Event, ev *chat.Event, inJSON bool) []chat.Event
 	if len(text) == 0 && len(ev.Text) > 0 {
 		return out
 	}
-	e := bare(ev)
+	e := withoutRaw(ev)
 	e.Text = text
 	return append(out, e)
 }
@@ -77,7 +77,7 @@ func (s *state) stream(ev *chat.Event, inJSON bool) *stream {
 	return st
 }
 
-// flush appends what is held back of some streams.
+// flush appends the held text of some streams.
 func (s *state) flush(out []chat.Event, which func(*stream) bool) []chat.Event {
 	for _, st := range s.streams {
 		if st.restorer.Holds() && which(st) {
@@ -87,19 +87,19 @@ func (s *state) flush(out []chat.Event, which func(*stream) bool) []chat.Event {
 	return out
 }
 
-// bare is an event without its provider's bytes, which have placeholders.
-func bare(ev *chat.Event) chat.Event {
+// withoutRaw is an event without the provider's bytes, which have placeholders.
+func withoutRaw(ev *chat.Event) chat.Event {
 	e := *ev
 	e.Raw, e.Tail, e.ModelSpan, e.UsageChunk, e.Frame = nil, false, chat.Span{}, false, chat.NoCalls
 	return e
 }
 
-// whole restores an event that is complete.
-func (s *state) whole(ev *chat.Event) chat.Event {
-	e := bare(ev)
+// restoreEvent restores the values in an event whose texts are complete.
+func (s *state) restoreEvent(ev *chat.Event) chat.Event {
+	e := withoutRaw(ev)
 	switch ev.Kind { //nolint:exhaustive // the others have no text
 	case chat.Extra:
-		e.Text = s.inJSON(ev.Text)
+		e.Text = s.restoreJSON(ev.Text)
 		e.Cites = make([]chat.Citation, len(ev.Cites))
 		for i, c := range ev.Cites {
 			c.Title, c.Quote, c.URL = s.vault.Restore(c.Title), s.vault.Restore(c.Quote), s.vault.Restore(c.URL)
@@ -111,8 +111,8 @@ func (s *state) whole(ev *chat.Event) chat.Event {
 	return e
 }
 
-// inJSON restores a JSON text.
-func (s *state) inJSON(b []byte) jsonx.Raw {
+// restoreJSON restores a JSON text.
+func (s *state) restoreJSON(b []byte) jsonx.Raw {
 	r := s.vault.NewRestorer(true)
 	return r.Close(r.Feed(make([]byte, 0, len(b)), b))
 }

@@ -11,22 +11,22 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-// Names looks for names of people, places and the like, by a local model. The zero value looks for none.
+// Names finds names of people, places and the like, by a local model. The zero value finds none.
 type Names struct {
 	Finder  *pii.Memo
-	Timeout time.Duration // for all texts of a request that are not known; zero means 2 s
-	Allow   bool          // what is to be masked or refused is sent as it is where the model gives no answer in time; else it is refused
+	Timeout time.Duration // for all texts of a request; zero means 2 s
+	Allow   bool          // in the modes mask and block, a request is sent although the model did not answer in time; otherwise it is refused
 }
 
-// usualNames is Names.Timeout if it is zero.
-const usualNames = 2 * time.Second
+// defaultNamesTimeout is the default of Names.Timeout.
+const defaultNamesTimeout = 2 * time.Second
 
-// Waits reports whether names are looked for in a request.
+// Waits reports whether a request is searched for names.
 func (l Layer) Waits(x *pipeline.Exchange) bool {
 	return l.Names.Finder != nil && l.extent(x) == everything
 }
 
-// addNames adds the names in what people and tools wrote to what was found. They are masked wherever they stand, since the vault knows their values.
+// addNames adds the names in texts of people and tools to the finding. They are masked in all texts, since the vault has their values.
 func (l Layer) addNames(ctx context.Context, x *pipeline.Exchange, s *state, mode Mode) error {
 	if l.Names.Finder == nil {
 		return nil
@@ -39,19 +39,19 @@ func (l Layer) addNames(ctx context.Context, x *pipeline.Exchange, s *state, mod
 	for _, v := range s.found.values {
 		known[v.text] = true
 	}
-	own, cancel := context.WithTimeout(ctx, cmp.Or(l.Names.Timeout, usualNames))
+	namesCtx, cancel := context.WithTimeout(ctx, cmp.Or(l.Names.Timeout, defaultNamesTimeout))
 	defer cancel()
 	for i := range t.Texts {
-		if !namesPeople(t.Texts[i].Kind) {
+		if !searchedForNames(t.Texts[i].Kind) {
 			continue
 		}
-		if err := l.namesOf(own, t, i, known, &s.found); err != nil {
-			s.unnamed = true
+		if err := l.addNamesOf(namesCtx, t, i, known, &s.found); err != nil {
+			s.namesUnknown = true
 			break
 		}
 	}
 	switch {
-	case !s.unnamed:
+	case !s.namesUnknown:
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -61,13 +61,13 @@ func (l Layer) addNames(ctx context.Context, x *pipeline.Exchange, s *state, mod
 	return fault.Newf(fault.Overloaded, "the local model that finds names in texts gave no answer in time, and names are not sent from this gateway: try again, or send less text")
 }
 
-// namesPeople reports whether names are looked for in texts of a kind: in what people and tools wrote.
-func namesPeople(k transcript.Kind) bool {
+// searchedForNames reports whether texts of a kind are searched for names: those of people and tools.
+func searchedForNames(k transcript.Kind) bool {
 	return k == transcript.User || k == transcript.Result || k == transcript.Document
 }
 
-// namesOf adds the names in one text.
-func (l Layer) namesOf(ctx context.Context, t *transcript.Transcript, i int, known map[string]bool, f *finding) (err error) {
+// addNamesOf adds the names in one text.
+func (l Layer) addNamesOf(ctx context.Context, t *transcript.Transcript, i int, known map[string]bool, f *finding) (err error) {
 	t.Edit(i, func(text string) (string, bool) {
 		if err != nil {
 			return "", false

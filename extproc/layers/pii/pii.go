@@ -1,5 +1,5 @@
-// Package pii is layer L7: it finds personal data and secrets in requests, and where a tenant asks for it masks them before anything leaves the gateway, and
-// restores them in the answer (D-37). Private keys and seed phrases are never sent to a provider.
+// Package pii is layer L7: it finds personal data and secrets in requests, and in mode mask replaces them before anything is sent to a provider, and restores
+// them in the answer (D-37). Private keys and seed phrases are never sent to a provider.
 package pii
 
 import (
@@ -26,29 +26,29 @@ type Mode string
 
 // The modes.
 const (
-	Off    Mode = "off"    // nothing is looked for, except in confidential requests
+	Off    Mode = "off"    // nothing is searched, except in confidential requests
 	Detect Mode = "detect" // counted; private keys and seed phrases are refused
 	Mask   Mode = "mask"   // replaced by placeholders, and restored in the answer
 	Block  Mode = "block"  // refused
 )
 
-// Refuse says which requests are refused for parts that cannot be looked into, where values would be masked or refused.
+// Refuse is which requests are refused because of parts that cannot be searched, in the modes mask and block.
 type Refuse string
 
-// What is refused.
+// The values of Refuse.
 const (
-	Tokens Refuse = "tokens" // lists of tokens or vectors in the place of a text
-	All    Refuse = "all"    // pictures, sound and files, too
+	Tokens Refuse = "tokens" // those with lists of tokens or vectors instead of a text
+	All    Refuse = "all"    // also those with pictures, sound or files
 	None   Refuse = "none"   // nothing
 )
 
-// Layer masks. Safe for concurrent use.
+// Layer detects, masks or refuses. Safe for concurrent use.
 type Layer struct {
 	Mode   Mode   // "" means Detect
 	Unread Refuse // "" means Tokens
 	Finder *pii.Memo
 	Names  Names
-	Secret func() []byte // what tenants' keys of placeholders are derived from
+	Secret func() []byte // from which tenants' keys of placeholders are derived
 }
 
 var (
@@ -65,23 +65,23 @@ func (Layer) Name() string { return Name }
 
 var profiles = []string{pipeline.ProfileMinimal, pipeline.ProfileFast, pipeline.ProfileStandard}
 
-// Profiles are all: what must not leave the gateway does not depend on a profile.
+// Profiles are all: what must not be sent to providers does not depend on a profile.
 func (Layer) Profiles() []string { return profiles }
 
-// state is what the layer knows of an exchange.
+// state is the layer's state for an exchange.
 type state struct {
-	found   finding
-	unread  unread
-	err     error
-	vault   *pii.Vault
-	streams []*stream
-	custom  map[block]bool // tool calls whose arguments are no JSON
-	unnamed bool           // nothing is known of the names in its texts
+	found        finding
+	unsearchable unsearchable
+	err          error
+	vault        *pii.Vault
+	streams      []*stream
+	custom       map[block]bool // tool calls whose arguments are not JSON
+	namesUnknown bool           // the names in its texts were not found in time
 }
 
 var slot = pipeline.NewSlot[state]()
 
-// mode is what happens to a request's values: as its key says, else as configured. Confidential requests are masked at least (D-05).
+// mode is that of the request's key, otherwise the configured one. Confidential requests are at least masked (D-05).
 func (l Layer) mode(p *policy.Principal, class policy.SecurityClass) Mode {
 	m := cmp.Or(Mode(p.Guards.PII), l.Mode, Detect)
 	if m != Block && class == policy.SecurityConfidential {
@@ -95,37 +95,37 @@ func (l Layer) Guard(p *policy.Principal, class policy.SecurityClass) (name, doe
 	return "pii", string(l.mode(p, class))
 }
 
-// Protects implements pipeline.Protecting: embeddings, legacy completions and the like leave the gateway as well.
+// Protects implements pipeline.Protecting: embeddings, legacy completions and the like are sent to providers as well.
 func (Layer) Protects() {}
 
-// Applies reports whether the request has anything that the layer looks for.
+// Applies searches the request, and reports whether Request has anything to do.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
-	of := l.extent(x)
-	if of == nothing {
+	extent := l.extent(x)
+	if extent == nothing {
 		return false
 	}
 	s := slot.Of(x)
 	s.found, s.err = l.search(context.Background(), x)
-	if s.err != nil || of == forbidden {
-		return s.err != nil || s.found.where != ""
+	if s.err != nil || extent == forbidden {
+		return s.err != nil || s.found.secretAt != ""
 	}
 	if l.mode(&x.Principal, x.Hints.SecurityClass) != Detect {
-		s.unread = unreadOf(x)
+		s.unsearchable = unsearchableOf(x)
 	}
-	return len(s.found.counts) > 0 || s.unread != unread{} || l.Names.Finder != nil
+	return len(s.found.counts) > 0 || s.unsearchable != unsearchable{} || l.Names.Finder != nil
 }
 
-// extent is what a request is looked into for.
+// extent is what a request is searched for.
 type extent uint8
 
 const (
 	nothing    extent = iota
 	forbidden         // private keys and seed phrases, which are refused; nothing else happens
-	everything        // as the mode says
+	everything        // by the mode
 )
 
-// extent is what a request is looked into for. One that goes to an enclave and nowhere else is not changed, since the receipt of its answer covers it (D-30); a refusal
-// changes nothing (D-37). One that leaves encrypted end to end is not looked into.
+// extent is what a request is searched for. One that is sent only to an enclave is not changed, since the receipt of its answer covers it (D-30), but may be
+// refused (D-37). One that is encrypted end to end is not searched.
 func (l Layer) extent(x *pipeline.Exchange) extent {
 	switch {
 	case l.mode(&x.Principal, x.Hints.SecurityClass) == Off || x.DirectKey:
@@ -138,21 +138,21 @@ func (l Layer) extent(x *pipeline.Exchange) extent {
 	return forbidden
 }
 
-// manyTexts is how many texts a request has that are not remembered: a batch of embeddings must not displace what is known of conversations.
-const manyTexts = 2048
+// maxCachedTexts is the number of texts above which a request's results are not remembered: a batch of embeddings must not displace those of conversations.
+const maxCachedTexts = 2048
 
-// finding is what the texts of a request have.
+// finding is the result of searching the texts of a request.
 type finding struct {
-	many   bool // it has too many texts to be remembered
-	counts map[pii.Type]int
-	values []value  // in the request's order
-	where  string   // of the first value that must not leave the gateway
-	full   []string // names that were found in parts, put together
-	digits int      // of the shortest value that is a number of JSON; 0 for none
+	uncached  bool // results are not remembered
+	counts    map[pii.Type]int
+	values    []value  // in the request's order
+	secretAt  string   // the location of the first private key or seed phrase
+	fullNames []string // names that were found in parts, joined
+	minDigits int      // digits of the shortest value that is a JSON number; 0 for none
 }
 
-// shortest is how many digits a number of JSON has at least that may be a value.
-func (f *finding) shortest() int { return cmp.Or(f.digits, transcript.LongNumber) }
+// minNumber is the number of digits from which a JSON number may be a value.
+func (f *finding) minNumber() int { return cmp.Or(f.minDigits, transcript.LongNumber) }
 
 func (f *finding) add(t pii.Type, text string) {
 	if f.counts == nil {
@@ -167,13 +167,13 @@ type value struct {
 	text string
 }
 
-// search looks into every text of the request that is not known to have nothing.
+// search searches the texts of the request, except those that are known to have nothing.
 func (l Layer) search(ctx context.Context, x *pipeline.Exchange) (f finding, err error) {
 	t, err := x.Transcript()
 	if err != nil {
 		return f, err
 	}
-	f.many = len(t.Texts) > manyTexts
+	f.uncached = len(t.Texts) > maxCachedTexts
 	for i := range t.Texts {
 		k := l.Finder.KeyOf(t.Texts[i].Value.Raw, kindOf(&t.Texts[i]))
 		if l.Finder.Clean(k) {
@@ -184,68 +184,68 @@ func (l Layer) search(ctx context.Context, x *pipeline.Exchange) (f finding, err
 			return f, err
 		}
 		switch {
-		case len(f.values) == n && !f.many:
+		case len(f.values) == n && !f.uncached:
 			l.Finder.SetClean(k)
 		case len(f.values) == n:
-		case f.where == "" && slices.ContainsFunc(f.values[n:], func(v value) bool { return v.t.Forbidden() }):
-			f.where = place(t, i)
+		case f.secretAt == "" && slices.ContainsFunc(f.values[n:], func(v value) bool { return v.t.Forbidden() }):
+			f.secretAt = location(t, i)
 		}
 	}
 	return f, nil
 }
 
-// kindOf tells apart texts that are searched in different ways.
+// kindOf distinguishes texts that are searched in different ways.
 func kindOf(at *transcript.Text) uint8 {
 	switch {
 	case at.Seal:
 		return 3
 	case at.JSON:
 		return 2
-	case isWhole(at):
+	case mayBeJSON(at):
 		return 1
 	}
 	return 0
 }
 
-// isWhole reports whether a text may be JSON, in which a member's name may tell what its value is.
-func isWhole(at *transcript.Text) bool {
+// mayBeJSON reports whether a text may be JSON, in which the name of a member may identify its value.
+func mayBeJSON(at *transcript.Text) bool {
 	return at.Kind == transcript.Arguments || at.Kind == transcript.Result
 }
 
-// searchText looks into a text, and into every string inside of one that is JSON.
+// searchText searches a text, and every string inside one that is JSON.
 func (l Layer) searchText(ctx context.Context, t *transcript.Transcript, i int, f *finding) (err error) {
 	n := len(f.values)
 	t.Edit(i, func(s string) (string, bool) {
 		if err == nil {
-			err = l.look(ctx, s, f)
+			err = l.searchString(ctx, s, f)
 		}
 		return "", false
 	})
-	if isWhole(&t.Texts[i]) && err == nil {
-		err = l.lookBehindNames(ctx, t.String(i), f, n)
+	if mayBeJSON(&t.Texts[i]) && err == nil {
+		err = l.searchMembers(ctx, t.String(i), f, n)
 	}
 	return err
 }
 
-// find looks into one string.
+// find searches one string.
 func (l Layer) find(ctx context.Context, s string, f *finding) ([]pii.Span, error) {
-	if f.many {
+	if f.uncached {
 		return l.Finder.FindOnce(ctx, s)
 	}
 	return l.Finder.Find(ctx, s)
 }
 
-func (l Layer) look(ctx context.Context, s string, f *finding) error {
+func (l Layer) searchString(ctx context.Context, s string, f *finding) error {
 	spans, err := l.find(ctx, s, f)
 	for _, at := range spans {
 		f.add(at.Type, s[at.Start:at.End])
 	}
-	f.full = append(f.full, pii.FullNames(s, spans)...)
+	f.fullNames = append(f.fullNames, pii.FullNames(s, spans)...)
 	return err
 }
 
-// lookBehindNames adds what the JSON as a whole has, and its strings alone, from the n-th value on, do not tell.
-func (l Layer) lookBehindNames(ctx context.Context, s string, f *finding, n int) error {
+// searchMembers searches JSON as a whole, and adds values that its strings alone, which are those from the n-th value on, do not reveal.
+func (l Layer) searchMembers(ctx context.Context, s string, f *finding, n int) error {
 	spans, err := l.find(ctx, s, f)
 	if len(spans) == 0 {
 		return err
@@ -257,7 +257,7 @@ func (l Layer) lookBehindNames(ctx context.Context, s string, f *finding, n int)
 	for _, at := range spans {
 		text := s[at.Start:at.End]
 		if isShortNumber(s, at) {
-			f.digits = min(f.shortest(), len(text))
+			f.minDigits = min(f.minNumber(), len(text))
 		}
 		if known[text] || strings.ContainsAny(text, `"\`) {
 			continue
@@ -265,18 +265,18 @@ func (l Layer) lookBehindNames(ctx context.Context, s string, f *finding, n int)
 		known[text] = true
 		f.add(at.Type, text)
 	}
-	f.full = append(f.full, pii.FullNames(s, spans)...)
+	f.fullNames = append(f.fullNames, pii.FullNames(s, spans)...)
 	return err
 }
 
-// isShortNumber reports whether a span of JSON is a number that is not looked at by itself.
+// isShortNumber reports whether a span of JSON is a number that is too short to be searched by itself.
 func isShortNumber(s string, at pii.Span) bool {
 	quoted := at.Start > 0 && s[at.Start-1] == '"'
 	return !quoted && at.End-at.Start < transcript.LongNumber && !strings.ContainsFunc(s[at.Start:at.End], func(r rune) bool { return r < '0' || r > '9' })
 }
 
-// place says where a text is, for the client.
-func place(t *transcript.Transcript, i int) string {
+// location describes for the client where a text is.
+func location(t *transcript.Transcript, i int) string {
 	at := t.Texts[i]
 	if at.Turn < 0 {
 		return at.Kind.String()
@@ -284,17 +284,17 @@ func place(t *transcript.Transcript, i int) string {
 	return fmt.Sprintf("turn %d, %s", at.Turn, at.Kind)
 }
 
-// Request refuses, masks or counts what Applies found, and names.
+// Request searches for names, and refuses, masks or counts what was found.
 func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 	s := slot.Of(x)
 	if s.err != nil {
 		return s.err
 	}
-	if s.found.where != "" {
+	if s.found.secretAt != "" {
 		return fault.Newf(fault.SecretInPrompt, "the request has a private key or a seed phrase (%s; the first turn is 0), and was not sent to any provider: remove it, and consider it "+
-			"disclosed to whatever put it there", s.found.where)
+			"disclosed to whatever put it there", s.found.secretAt)
 	}
-	if err := l.refuseUnread(s.unread); err != nil {
+	if err := l.refuseUnsearchable(s.unsearchable); err != nil {
 		return err
 	}
 	mode := l.mode(&x.Principal, x.Hints.SecurityClass)
@@ -314,7 +314,7 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 	return nil
 }
 
-// refuseFound refuses values that the policy does not let through, and those that an answer of sound or pictures could not give back.
+// refuseFound refuses values in mode block, and in mode mask those that could not be restored in an answer of sound or pictures.
 func refuseFound(x *pipeline.Exchange, mode Mode, counts map[pii.Type]int) error {
 	switch {
 	case len(counts) == 0:
@@ -326,7 +326,7 @@ func refuseFound(x *pipeline.Exchange, mode Mode, counts map[pii.Type]int) error
 	return nil
 }
 
-// mask replaces the values in every text, and has the answer restored.
+// mask replaces the values in every text, and registers the layer to restore them in the answer.
 func (l Layer) mask(x *pipeline.Exchange, s *state) error {
 	t, err := x.Transcript()
 	if err != nil {
@@ -336,12 +336,12 @@ func (l Layer) mask(x *pipeline.Exchange, s *state) error {
 	for _, v := range s.found.values {
 		s.vault.Holder(v.t, v.text)
 	}
-	for _, name := range s.found.full {
+	for _, name := range s.found.fullNames {
 		s.vault.Holder(pii.Name, name)
 	}
 	var failed error
 	for i := range t.Texts {
-		t.EditFrom(i, s.found.shortest(), func(text string) (string, bool) {
+		t.EditFrom(i, s.found.minNumber(), func(text string) (string, bool) {
 			spans, err := l.find(context.Background(), text, &s.found)
 			if err != nil {
 				failed = err
@@ -369,7 +369,7 @@ func (l Layer) mask(x *pipeline.Exchange, s *state) error {
 	return nil
 }
 
-// names are types, sorted.
+// names lists types, sorted.
 func names(counts map[pii.Type]int) string {
 	var out []string
 	for _, t := range slices.Sorted(maps.Keys(counts)) {
@@ -378,20 +378,20 @@ func names(counts map[pii.Type]int) string {
 	return strings.Join(out, ", ")
 }
 
-// note is what X-Bardo-Pipeline says of the values: how many of each type, and how many parts could not be looked into.
+// note is the note in X-Bardo-Pipeline: the number of values of each type, and of parts that could not be searched.
 func note(mode Mode, s *state) string {
-	var out []string
+	var parts []string
 	if len(s.found.counts) > 0 {
-		out = append(out, map[bool]string{true: "masked", false: "found"}[mode == Mask])
+		parts = append(parts, map[bool]string{true: "masked", false: "found"}[mode == Mask])
 	}
 	for _, t := range slices.Sorted(maps.Keys(s.found.counts)) {
-		out = append(out, fmt.Sprintf("%s=%d", strings.ToLower(string(t)), s.found.counts[t]))
+		parts = append(parts, fmt.Sprintf("%s=%d", strings.ToLower(string(t)), s.found.counts[t]))
 	}
-	if n := s.unread.parts(); n > 0 {
-		out = append(out, fmt.Sprintf("unread=%d", n))
+	if n := s.unsearchable.parts(); n > 0 {
+		parts = append(parts, fmt.Sprintf("unread=%d", n))
 	}
-	if s.unnamed {
-		out = append(out, "unnamed")
+	if s.namesUnknown {
+		parts = append(parts, "unnamed")
 	}
-	return strings.Join(out, ";")
+	return strings.Join(parts, ";")
 }

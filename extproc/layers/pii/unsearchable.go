@@ -7,30 +7,30 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-// unread are the parts of a request that cannot be looked into.
-type unread struct {
-	tokens string // the member that has tokens or vectors in the place of text; "" for none
-	media  int    // pictures, sound and files
+// unsearchable are the parts of a request that cannot be searched.
+type unsearchable struct {
+	tokens string // the member that has tokens or vectors instead of text; "" for none
+	media  int    // number of pictures, sound and files
 }
 
-// unreadOf are those of a request whose texts were searched.
-func unreadOf(x *pipeline.Exchange) unread {
+// unsearchableOf are those of a request.
+func unsearchableOf(x *pipeline.Exchange) unsearchable {
 	t, err := x.Transcript()
 	if err != nil {
-		return unread{} // search has said so
+		return unsearchable{} // search has returned the error
 	}
-	return unread{t.Tokens, t.Media + x.Files}
+	return unsearchable{t.Tokens, t.Media + x.Files}
 }
 
-func (u unread) parts() int {
+func (u unsearchable) parts() int {
 	if u.tokens != "" {
 		return u.media + 1
 	}
 	return u.media
 }
 
-// refuseUnread refuses what the operator does not want to be sent without a look.
-func (l Layer) refuseUnread(u unread) error {
+// refuseUnsearchable refuses a request with parts that the operator does not allow to be sent unsearched.
+func (l Layer) refuseUnsearchable(u unsearchable) error {
 	refused := cmp.Or(l.Unread, Tokens)
 	switch {
 	case refused != None && u.tokens != "":
