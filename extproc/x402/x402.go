@@ -132,7 +132,7 @@ func (c *Counter) challenge(s meter.Subject, price, credit policy.Micro, refusal
 	q := pay.Quote{Amount: t.Price(price), Digest: s.Digest(), Expires: c.till.Now().Add(t.QuoteTTL)}
 	signed := c.till.Seal.Sign(q)
 	whole := q.Amount
-	q.Amount = max(whole-credit, t.Least, 1)
+	q.Amount = max(whole-credit, t.MinPrice, 1)
 	o := pay.Offer{
 		Quote: q, Signed: signed,
 		Resource:  pay.Resource{URL: e.URL, Description: "inference by " + string(e.Model), MimeType: header.JSON},

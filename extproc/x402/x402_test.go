@@ -455,7 +455,7 @@ func TestAWalletIsKnownByItsSignature(t *testing.T) {
 // TestACreditLowersNoPriceBelowTheLeast that is accepted.
 func TestACreditLowersNoPriceBelowTheLeast(t *testing.T) {
 	c := open(t)
-	c.till.Terms.Least = 2000
+	c.till.Terms.MinPrice = 2000
 	if err := c.books.CreditWallet(t.Context(), pay.Account(pay.Address{3}), 60_000, 0, "earlier"); err != nil {
 		t.Fatal(err)
 	}

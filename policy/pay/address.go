@@ -14,10 +14,10 @@ type Word [32]byte
 
 var errHex = errors.New("not 0x and the expected number of hexadecimal digits")
 
-// ParseAddress reads an address of 0x and 40 hexadecimal digits in any case.
+// ParseAddress parses 0x and 40 hexadecimal digits of either case.
 func ParseAddress(s string) (a Address, err error) { return a, parseHex(a[:], s) }
 
-// ParseWord reads 0x and 64 hexadecimal digits.
+// ParseWord parses 0x and 64 hexadecimal digits of either case.
 func ParseWord(s string) (w Word, err error) { return w, parseHex(w[:], s) }
 
 func parseHex(into []byte, s string) error {
@@ -31,8 +31,8 @@ func parseHex(into []byte, s string) error {
 	return nil
 }
 
-// String is the address in lower case.
+// String returns the address in lower case.
 func (a Address) String() string { return "0x" + hex.EncodeToString(a[:]) }
 
-// String is the word in lower case.
+// String returns the word in lower case.
 func (w Word) String() string { return "0x" + hex.EncodeToString(w[:]) }

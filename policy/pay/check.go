@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Check compares an authorization with the terms and the time, as far as that needs no chain.
+// Check compares an authorization with the terms and the time, without the chain.
 func (t *Terms) Check(p *Payment, now time.Time) error {
 	if p.To != t.PayTo {
 		return p.Refuse(ReasonRecipient, "the authorization pays %s, not %s", p.To, t.PayTo)
@@ -15,13 +15,13 @@ func (t *Terms) Check(p *Payment, now time.Time) error {
 	if p.Value <= 0 {
 		return p.Refuse(ReasonValue, "the authorization is for nothing")
 	}
-	if bytes.HasSuffix(p.Signature, undeployed[:]) {
+	if bytes.HasSuffix(p.Signature, erc6492Suffix[:]) {
 		return p.Refuse(ReasonUndeployed, "signatures of wallets that are not deployed (ERC-6492) are not taken: deploy the wallet first")
 	}
 	return t.CheckWindow(&p.Authorization, now)
 }
 
-// CheckWindow refuses an authorization that is not valid yet, or that may end before the request is served and settled.
+// CheckWindow refuses an authorization that is not valid yet, or that may expire before the request is served and settled.
 func (t *Terms) CheckWindow(a *Authorization, now time.Time) error {
 	if now.Unix() <= int64(a.ValidAfter) { //nolint:gosec // at most mostTime
 		return a.Refuse(ReasonValidAfter, "the authorization is not valid yet")
@@ -33,10 +33,11 @@ func (t *Terms) CheckWindow(a *Authorization, now time.Time) error {
 	return nil
 }
 
-// clockError is how much longer an authorization may be valid than clients are told to sign: their clocks may be wrong.
+// clockError is the additional validity that an authorization may have beyond MaxTimeout, since clients' clocks may be wrong.
 const clockError = time.Hour
 
-// CheckEnd refuses an authorization that is valid for much longer than clients are told to sign. A transfer that fails is tried until its authorization ends, and is not known to be lost before.
+// CheckEnd refuses an authorization that is valid for much longer than MaxTimeout. A failing transfer is retried until its authorization expires, and is known to
+// be lost only then.
 func (t *Terms) CheckEnd(a *Authorization, now time.Time) error {
 	if left := time.Unix(int64(a.ValidBefore), 0).Sub(now); left > t.MaxTimeout()+clockError { //nolint:gosec // at most mostTime
 		return refuse(ReasonTerms, "the authorization is valid for much longer than maxTimeoutSeconds, %d: sign one of that", int64(t.MaxTimeout().Seconds()))
@@ -44,15 +45,15 @@ func (t *Terms) CheckEnd(a *Authorization, now time.Time) error {
 	return nil
 }
 
-// undeployed ends the signatures of wallets that do not exist yet.
-var undeployed = Word{
+// erc6492Suffix is the suffix of signatures of wallets that are not deployed yet (ERC-6492).
+var erc6492Suffix = Word{
 	0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92,
 	0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92,
 }
 
-// CheckAmount compares what a payment brings with the price of the request as it is now, and with what its payer owes, which is taken of it first. More is taken:
-// the rest is the payer's credit. An earlier and lower quote for the same request holds for its time. short is what is missing, which the payer's credit may
-// cover; the refusal is for who has none.
+// CheckAmount compares a payment with the current price of the request plus the payer's debt, which is paid first. A larger payment is accepted: the rest becomes
+// the payer's credit. A lower quote for the same request counts until it expires. short is the missing amount, which the payer's credit may cover; why is the
+// refusal for a payer without enough credit.
 func (t *Terms) CheckAmount(s Seal, p *Payment, digest Word, price, owed policy.Micro, now time.Time) (short policy.Micro, why *Refusal) {
 	if p.Value >= price.Plus(owed) {
 		return 0, nil

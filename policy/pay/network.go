@@ -8,10 +8,10 @@ type Network struct {
 	Name string // in version 1 of the protocol; "" if it has none there
 }
 
-// String is the CAIP-2 name.
+// String returns the CAIP-2 name.
 func (n Network) String() string { return "eip155:" + strconv.FormatUint(n.ID, 10) }
 
-// Is reports whether a name in a message is this network's.
+// Is reports whether a name in a message of a protocol version is that of the network.
 func (n Network) Is(name string, version int) bool {
 	if version == 1 {
 		return n.Name != "" && name == n.Name
@@ -19,13 +19,13 @@ func (n Network) Is(name string, version int) bool {
 	return name == n.String()
 }
 
-// Known is a network with its usual token.
+// Known is a network with its USDC contract.
 type Known struct {
 	Network Network
 	USDC    Token
 }
 
-// networks are those that a configuration can name. The addresses are Circle's.
+// networks are the supported networks, by their names of version 1. The addresses are Circle's.
 var networks = map[string]Known{
 	"base": {Network{8453, "base"}, Token{
 		Address{0x83, 0x35, 0x89, 0xfc, 0xd6, 0xed, 0xb6, 0xe0, 0x8f, 0x4c, 0x7c, 0x32, 0xd4, 0xf7, 0x1b, 0x54, 0xbd, 0xa0, 0x29, 0x13}, "USD Coin", "2",

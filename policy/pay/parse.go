@@ -12,27 +12,27 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Scheme is how an amount is paid.
+// Scheme is the way in which an amount is paid.
 type Scheme string
 
-// The schemes that are taken.
+// The supported schemes.
 const (
 	SchemeExact Scheme = "exact" // a transfer of exactly the quoted amount, by EIP-3009
-	SchemeUpTo  Scheme = "upto"  // a transfer of what the request cost, at most the quoted amount, by Permit2
+	SchemeUpTo  Scheme = "upto"  // a transfer of the request's cost, at most the quoted amount, by Permit2
 )
 
 // Authorization is what a payer signs: an EIP-3009 authorization of a transfer, or with UpTo a Permit2 permit for x402's contract. Times are in seconds
 // since 1970.
 type Authorization struct {
 	UpTo                    bool
-	Facilitator             Address // with UpTo: the account that alone may use it
+	Facilitator             Address // with UpTo: the only account that may use it
 	From, To                Address
-	Value                   policy.Micro // with UpTo, the most that may be moved
+	Value                   policy.Micro // with UpTo, the maximum that may be moved
 	ValidAfter, ValidBefore uint64
 	Nonce                   Word
 }
 
-// Scheme is how the authorization pays.
+// Scheme is the scheme of the authorization.
 func (a *Authorization) Scheme() Scheme {
 	if a.UpTo {
 		return SchemeUpTo
@@ -44,23 +44,23 @@ func (a *Authorization) Scheme() Scheme {
 type Transfer struct {
 	Authorization
 
-	Amount    policy.Micro // that is moved: the value, or with UpTo at most that
+	Amount    policy.Micro // to be moved: the value, or with UpTo at most that
 	Signature []byte
-	Mark      Mark // of the store whose gateways make it; zero: the transaction says nothing
+	Mark      Mark // of the sending gateway's store; zero: the transaction has none
 }
 
-// Payment is what a client sends with its request.
+// Payment is the payment that a client sends with its request.
 type Payment struct {
 	Version int // of the protocol: 1 or 2
 	Authorization
 	Signature []byte
-	Quote     string // the signed quote that the client was given; "" in version 1, which has no place for it
+	Quote     string // the signed quote that the client got; "" in version 1, which has no member for it
 }
 
-// Bounds of what is read.
+// Bounds of parsed messages, in bytes.
 const (
-	maxHeader    = 16 << 10 // of the header with a payment, in base64
-	maxSignature = 4 << 10  // contract wallets define the form of their signatures
+	maxHeader    = 16 << 10 // of a payment's header, in base64
+	maxSignature = 4 << 10  // contract wallets define the format of their signatures
 )
 
 // The errors of parsing are sentences for clients.
@@ -79,8 +79,8 @@ type message struct {
 	Payload  json.RawMessage `json:"payload"`
 }
 
-// Parse reads the value of a payment's header, of one version of the protocol, for an operator's terms. An error is a sentence about a message that
-// cannot be read; a *Refusal is about one that says something else than the terms do.
+// Parse parses the value of a payment's header, for one version of the protocol. The error is a sentence for the client if the message cannot be parsed, and a
+// *Refusal if it does not match the terms.
 func (t *Terms) Parse(header string, version int) (*Payment, error) {
 	m, err := decode(header)
 	if err != nil {
@@ -102,7 +102,7 @@ func (t *Terms) Parse(header string, version int) (*Payment, error) {
 	return p, nil
 }
 
-// compareSigned refuses a payment that names other values than it signs.
+// compareSigned refuses a payment whose accepted requirement differs from the signed values.
 func (p *Payment) compareSigned(r *Requirement) error {
 	if r.Amount != strconv.FormatInt(int64(p.Value), 10) {
 		return p.Refuse(ReasonValue, "accepted.amount is not what the authorization is for")
@@ -133,7 +133,7 @@ func decode(header string) (*message, error) {
 	return &m, nil
 }
 
-// compare compares what the client says that it accepted with the terms. Nothing of it is used but the quote, which is signed.
+// compare compares the client's copy of the requirement with the terms. Only its quote is used, which is signed.
 func (t *Terms) compare(p *Payment, m *message) error {
 	scheme, network := m.Scheme, m.Network
 	if p.Version == 2 {
@@ -156,7 +156,7 @@ func (t *Terms) compare(p *Payment, m *message) error {
 	return nil
 }
 
-// compareAccepted refuses terms that are not the operator's, field by field.
+// compareAccepted refuses a requirement that differs from the terms, field by field.
 func (t *Terms) compareAccepted(p *Payment, r *Requirement) error {
 	asset, err := ParseAddress(r.Asset)
 	if err != nil || asset != t.Asset.Address {
@@ -187,5 +187,5 @@ func parseSignature(s string) ([]byte, error) {
 	return b, nil
 }
 
-// clip shortens what a client sent, for a message.
+// clip shortens a client's text for an error message.
 func clip(s string) string { return s[:min(len(s), 40)] }

@@ -1,10 +1,10 @@
 // Package pay takes payments for single requests by the x402 protocol: its messages, quotes, the checks of a payment, and the states that a
-// payment goes through until its money has arrived. It knows neither HTTP nor a node of a chain: what only a chain can tell is asked of a Chain.
+// payment goes through until its money has arrived. It knows neither HTTP nor the node of a chain: a Chain answers what only a chain can.
 //
 // A payment is an authorization, signed by the payer, to transfer a token: a fixed amount (EIP-3009, scheme exact), or up to an amount (Permit2, scheme
 // upto). It is taken in this order: verified and reserved, which is durable and unique by token, payer and nonce; the request is served; the transfer is
-// sent to the chain; it is confirmed there. With upto, what the request cost is moved; with exact, the rest is the payer's credit. A request that costs
-// nothing sends nothing to the chain.
+// sent to the chain, and confirmed there. With upto, the cost of the request is moved; with exact, the whole amount is, and the rest becomes the payer's credit.
+// For a request that costs nothing, no transfer is sent.
 package pay
 
 import (
@@ -14,17 +14,17 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Terms are what an operator takes: one token on one chain, sent to one address.
+// Terms are the payments that an operator accepts: one token on one chain, sent to one address.
 type Terms struct {
 	Network Network
 	Asset   Token
 	PayTo   Address
 
-	Fee       policy.Micro  // the price of a settlement, in every quote
-	Least     policy.Micro  // of a quote
-	QuoteTTL  time.Duration // how long a quote holds
-	ServeTime time.Duration // the longest time that a request takes
-	Margin    time.Duration // what an authorization must be valid beyond that, for its settlement
+	Fee       policy.Micro  // price of a settlement, part of every quote
+	MinPrice  policy.Micro  // of a quote
+	QuoteTTL  time.Duration // validity of a quote
+	ServeTime time.Duration // maximum duration of a request
+	Margin    time.Duration // for the settlement: additional validity that an authorization must have
 }
 
 // Token is an ERC-20 token with EIP-3009, and the name and version of its EIP-712 domain.
@@ -33,27 +33,27 @@ type Token struct {
 	Name, Version string
 }
 
-// Window is how long an authorization must be valid when its request arrives.
+// Window is the remaining validity that an authorization must have when its request arrives.
 func (t *Terms) Window() time.Duration { return t.ServeTime + t.Margin }
 
-// MaxTimeout is the validity that clients are told to sign.
+// MaxTimeout is the validity that clients are asked to sign (maxTimeoutSeconds).
 func (t *Terms) MaxTimeout() time.Duration { return t.Window() + t.QuoteTTL }
 
-// Price is the quote for a request that costs at most so much.
-func (t *Terms) Price(most policy.Micro) policy.Micro { return max(most.Plus(t.Fee), t.Least) }
+// Price is the quote for a request that costs at most maxCost.
+func (t *Terms) Price(maxCost policy.Micro) policy.Micro { return max(maxCost.Plus(t.Fee), t.MinPrice) }
 
 // Account is the ledger account of a payer.
 func Account(payer Address) policy.Account { return policy.Account(walletPrefix + payer.String()[2:]) }
 
-// walletPrefix begins the accounts of wallets. No API key has an id like it.
+// walletPrefix is the prefix of wallets' accounts. No id of an API key has it.
 const walletPrefix = "wallet_"
 
-// Refusal is why a payment is not taken.
+// Refusal is the reason why a payment is not accepted.
 type Refusal struct {
 	Reason string // the protocol's code
 	Detail string // a sentence for the client
 
-	RetryAfter time.Duration // when the same payment may be taken; zero: it is not said
+	RetryAfter time.Duration // until the same payment may be accepted; zero: unknown
 }
 
 func (r *Refusal) Error() string { return r.Detail + " (" + r.Reason + ")" }
@@ -62,7 +62,7 @@ func refuse(reason, format string, args ...any) *Refusal {
 	return &Refusal{Reason: reason, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Refuse is the refusal of a payment with the code that its scheme has for the reason.
+// Refuse returns a refusal with the code that the payment's scheme uses for the reason.
 func (a *Authorization) Refuse(reason, format string, args ...any) *Refusal {
 	if code, ok := permitReasons[reason]; ok && a.UpTo {
 		reason = code
@@ -70,7 +70,7 @@ func (a *Authorization) Refuse(reason, format string, args ...any) *Refusal {
 	return refuse(reason, format, args...)
 }
 
-// The codes of refusals. Those without a prefix of ours are the protocol's.
+// The codes of refusals.
 const (
 	ReasonScheme      = "unsupported_scheme"
 	ReasonNetwork     = "invalid_network"
@@ -93,7 +93,7 @@ const (
 	ReasonFacilitator = "upto_facilitator_mismatch"
 )
 
-// permitReasons are the codes of scheme upto where they differ.
+// permitReasons are the codes of scheme upto that differ from those of exact.
 var permitReasons = map[string]string{
 	ReasonValue: "permit2_amount_mismatch", ReasonRecipient: "invalid_permit2_recipient_mismatch", ReasonValidAfter: "permit2_not_yet_valid",
 	ReasonValidBefore: "permit2_deadline_expired", ReasonSignature: "invalid_permit2_signature", ReasonFunds: "permit2_insufficient_balance",

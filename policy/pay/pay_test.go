@@ -16,7 +16,7 @@ var (
 	now   = time.Unix(1_800_000_000, 0)
 	terms = Terms{
 		Network: Network{84532, "base-sepolia"}, Asset: Token{Address{1}, "USD Coin", "2"}, PayTo: Address{2},
-		Fee: 1000, Least: 1500, QuoteTTL: 5 * time.Minute, ServeTime: 15 * time.Minute, Margin: 2 * time.Minute,
+		Fee: 1000, MinPrice: 1500, QuoteTTL: 5 * time.Minute, ServeTime: 15 * time.Minute, Margin: 2 * time.Minute,
 	}
 	seal = NewSeal([]byte("secret"), &terms)
 )
@@ -203,7 +203,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(p.Signature) < 65 || len(p.Signature) > maxSignature || p.Value < 0 || uint64(p.Value) > mostValue || p.ValidBefore > mostTime {
+		if len(p.Signature) < 65 || len(p.Signature) > maxSignature || p.Value < 0 || uint64(p.Value) > maxValue || p.ValidBefore > maxTime {
 			t.Errorf("read %+v", p)
 		}
 		_ = terms.Check(p, now)
@@ -264,7 +264,7 @@ func TestPitfall6And7QuotesHoldForTheirRequest(t *testing.T) {
 
 // TestPitfall22AWalletThatIsNotDeployedIsRefusedByItsName, whatever else its payment says.
 func TestPitfall22AWalletThatIsNotDeployedIsRefusedByItsName(t *testing.T) {
-	p := &Payment{Authorization: Authorization{To: terms.PayTo, Value: 5000, ValidBefore: 1 << 39}, Signature: append(make([]byte, 65), undeployed[:]...)}
+	p := &Payment{Authorization: Authorization{To: terms.PayTo, Value: 5000, ValidBefore: 1 << 39}, Signature: append(make([]byte, 65), erc6492Suffix[:]...)}
 	var r *Refusal
 	if err := terms.Check(p, now); !errors.As(err, &r) || r.Reason != ReasonUndeployed {
 		t.Errorf("%v", err)
@@ -332,7 +332,7 @@ func TestK82DecimalsAndNetworks(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	var v1 struct {
-		Accepts []oldRequirement `json:"accepts"`
+		Accepts []requirementV1 `json:"accepts"`
 		Price   map[string]json.Number
 		Expiry  int64
 		Scheme  string

@@ -10,17 +10,17 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Quote is a price for one request, until a time.
+// Quote is a price for one request, with an expiry.
 type Quote struct {
 	Amount  policy.Micro
 	Digest  Word // of the request: its path and body
 	Expires time.Time
 }
 
-// Seal signs quotes, so that a gateway need not store them: every gateway with the same secret knows its own again. It is safe for concurrent use.
+// Seal signs quotes, so that gateways need not store them: every gateway with the same secret can verify them. Safe for concurrent use.
 type Seal struct{ key []byte }
 
-// NewSeal derives a seal from a secret of the gateway, for one operator's terms: a quote of others is not valid.
+// NewSeal derives a seal from a gateway's secret and its terms. Quotes for other terms are not valid.
 func NewSeal(secret []byte, t *Terms) Seal {
 	m := hmac.New(sha256.New, secret)
 	m.Write([]byte("x402 quote 1|" + t.Network.String() + "|" + t.Asset.Address.String() + "|" + t.PayTo.String()))
@@ -32,7 +32,7 @@ const (
 	macSize   = 16
 )
 
-// Sign writes a quote with its signature.
+// Sign returns a quote with its signature, in base64.
 func (s Seal) Sign(q Quote) string {
 	b := make([]byte, 0, quoteSize+macSize)
 	b = binary.BigEndian.AppendUint64(b, uint64(q.Amount))         //nolint:gosec // an amount is not negative
@@ -41,7 +41,7 @@ func (s Seal) Sign(q Quote) string {
 	return base64.RawURLEncoding.EncodeToString(append(b, s.mac(b)...))
 }
 
-// Open reads a signed quote; ok is false for one that is not of this seal.
+// Open verifies and parses a signed quote; ok is false for one that this seal did not sign.
 func (s Seal) Open(text string) (q Quote, ok bool) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(b) != quoteSize+macSize || !hmac.Equal(b[quoteSize:], s.mac(b[:quoteSize])) {

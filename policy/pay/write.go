@@ -19,16 +19,16 @@ type Requirement struct {
 	Extra             Extra  `json:"extra"`
 }
 
-// Extra is what a requirement says beyond the protocol's members: the token's EIP-712 domain, and the signed quote.
+// Extra has the scheme's own members of a requirement: the token's EIP-712 domain, and the signed quote.
 type Extra struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 	Quote   string `json:"quote,omitempty"`
 
-	Facilitator string `json:"facilitatorAddress,omitempty"` // with scheme upto: who may use the permit
+	Facilitator string `json:"facilitatorAddress,omitempty"` // with scheme upto: the account that may use the permit
 }
 
-// Resource is what is paid for.
+// Resource describes what is paid for.
 type Resource struct {
 	URL         string `json:"url"`
 	Description string `json:"description"`
@@ -40,16 +40,16 @@ type Offer struct {
 	Quote
 	Signed    string
 	Resource  Resource
-	Reason    string // why an earlier payment was not taken; "" for the first quote
-	Detail    string // the same for a person
+	Reason    string // code of the refusal of an earlier payment; "" for the first quote
+	Detail    string // the reason as a sentence
 	Inference Inference
 	Price     PriceQuote
 
-	UpTo        bool // scheme upto is taken too
+	UpTo        bool // scheme upto is offered, too
 	Facilitator Address
 }
 
-// Inference is what a quote says of the request.
+// Inference describes the request in a quote.
 type Inference struct {
 	EstimatedInputTokens  int64          `json:"estimatedInputTokens"`
 	EstimatedOutputTokens int64          `json:"estimatedOutputTokens"`
@@ -58,8 +58,8 @@ type Inference struct {
 	Optimizations         []string       `json:"optimizations"`
 }
 
-// PriceQuote is what the price is made of, in USD. It is the most that the request can cost, so its discounts are zero: what they bring is known when the
-// request was served, and is not charged then.
+// PriceQuote has the parts of the price, in USD. The price is the highest possible cost of the request, so its discounts are 0: they are known after the
+// request was served, and lower the charge then.
 type PriceQuote struct {
 	InputTokens         int64        `json:"input_tokens"`
 	OutputTokens        int64        `json:"output_tokens"`
@@ -69,12 +69,12 @@ type PriceQuote struct {
 	CompressionDiscount policy.Micro `json:"compression_discount"`
 	Margin              policy.Micro `json:"margin"`
 	SettlementFee       policy.Micro `json:"settlement_fee"`
-	Credit              policy.Micro `json:"credit"`         // of the wallet that will pay
-	Owed                policy.Micro `json:"owed,omitempty"` // by this wallet, for payments that never arrived
+	Credit              policy.Micro `json:"credit"`         // of the named wallet
+	Owed                policy.Micro `json:"owed,omitempty"` // by the named wallet, for payments that never arrived
 	Total               policy.Micro `json:"total_charged"`
 }
 
-// requirements are the ways to pay a quote, the one that costs a client the least first.
+// requirements are the ways to pay a quote, the cheapest for a client first.
 func (t *Terms) requirements(o *Offer) []Requirement {
 	exact := t.requirement(o)
 	if !o.UpTo {
@@ -85,7 +85,7 @@ func (t *Terms) requirements(o *Offer) []Requirement {
 	return []Requirement{upTo, exact}
 }
 
-// requirement is the exact scheme for a quote.
+// requirement is the requirement of scheme exact for a quote.
 func (t *Terms) requirement(o *Offer) Requirement {
 	return Requirement{
 		Scheme: SchemeExact, Network: t.Network.String(), Amount: strconv.FormatInt(int64(o.Amount), 10), Asset: t.Asset.Address.String(), PayTo: t.PayTo.String(),
@@ -103,7 +103,7 @@ func (t *Terms) Required(o *Offer) string {
 	}{2, o.reason(), o.Resource, t.requirements(o)})
 }
 
-// reason is the protocol's error of a quote.
+// reason is the protocol's error code in a quote.
 func (o *Offer) reason() string {
 	if o.Reason != "" {
 		return o.Reason
@@ -111,8 +111,8 @@ func (o *Offer) reason() string {
 	return "payment_required"
 }
 
-// oldRequirement is a requirement as version 1 writes it.
-type oldRequirement struct {
+// requirementV1 is a requirement in version 1 of the protocol.
+type requirementV1 struct {
 	Scheme            Scheme `json:"scheme"`
 	Network           string `json:"network"`
 	Amount            string `json:"maxAmountRequired"`
@@ -125,26 +125,26 @@ type oldRequirement struct {
 	Extra             Extra  `json:"extra"`
 }
 
-// Body is the body of the answer with a quote: a message of version 1, and what the price is made of.
+// Body is the body of a response with a quote: a message of version 1, and the parts of the price.
 func (t *Terms) Body(o *Offer) []byte {
-	accepts := []oldRequirement{}
+	accepts := []requirementV1{}
 	if t.Network.Name != "" {
 		r := t.requirement(o)
-		accepts = append(accepts, oldRequirement{
+		accepts = append(accepts, requirementV1{
 			r.Scheme, t.Network.Name, r.Amount, o.Resource.URL, o.Resource.Description, o.Resource.MimeType, r.PayTo, r.MaxTimeoutSeconds, r.Asset,
 			Extra{Name: r.Extra.Name, Version: r.Extra.Version},
 		})
 	}
 	b, err := json.Marshal(struct {
-		Version   int              `json:"x402Version"`
-		Error     string           `json:"error"`
-		Message   string           `json:"message"`
-		Accepts   []oldRequirement `json:"accepts"`
-		Scheme    Scheme           `json:"scheme"`
-		Recipient string           `json:"recipient"`
-		Expiry    int64            `json:"expiry"`
-		Inference Inference        `json:"inference"`
-		Price     PriceQuote       `json:"price"`
+		Version   int             `json:"x402Version"`
+		Error     string          `json:"error"`
+		Message   string          `json:"message"`
+		Accepts   []requirementV1 `json:"accepts"`
+		Scheme    Scheme          `json:"scheme"`
+		Recipient string          `json:"recipient"`
+		Expiry    int64           `json:"expiry"`
+		Inference Inference       `json:"inference"`
+		Price     PriceQuote      `json:"price"`
 	}{1, o.reason(), o.Detail, accepts, SchemeExact, t.PayTo.String(), o.Expires.Unix(), o.Inference, o.Price})
 	if err != nil {
 		return nil // no value of these types fails
@@ -152,17 +152,17 @@ func (t *Terms) Body(o *Offer) []byte {
 	return b
 }
 
-// Settled is what a client is told of its payment.
+// Settled is the settlement response that a client gets.
 type Settled struct {
 	Success     bool   `json:"success"`
 	ErrorReason string `json:"errorReason,omitempty"`
 	Transaction string `json:"transaction"`
 	Network     string `json:"network"`
 	Payer       string `json:"payer"`
-	Amount      string `json:"amount,omitempty"` // what was moved, or will be, in units of the token
+	Amount      string `json:"amount,omitempty"` // moved, or to be moved, in units of the token
 }
 
-// Encode is the value of PAYMENT-RESPONSE and X-PAYMENT-RESPONSE.
+// Encode returns the value of the headers PAYMENT-RESPONSE and X-PAYMENT-RESPONSE.
 func (s Settled) Encode() string { return encode(s) }
 
 func encode(v any) string {

@@ -32,7 +32,7 @@ func (p *payer) Pay(ctx context.Context, c *runtime.PaidCall) (*http.Response, p
 	if p.unresolved.Contains(c.Exchange) {
 		return nil, 0, &runtime.UnpaidError{Err: errUnresolved}
 	}
-	r := &client.Request{Name: c.Exchange + "/" + c.Model, Once: true, Most: c.MaxCost, Like: c.Model, Size: c.Estimate}
+	r := &client.Request{Name: c.Exchange + "/" + c.Model, Once: true, MaxPrice: c.MaxCost, SimilarKey: c.Model, Size: c.Estimate}
 	resp, paid, err := p.wallet.Do(ctx, r, c.Send)
 	amount := policy.Micro(0)
 	if paid != nil {

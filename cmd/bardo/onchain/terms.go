@@ -17,7 +17,7 @@ func Terms(cfg *config.Config) (*pay.Terms, error) {
 		return nil, fmt.Errorf("the network %q is not known", x.Network)
 	}
 	t := &pay.Terms{
-		Network: known.Network, Asset: known.USDC, Fee: x.SettlementFee, Least: x.Min, QuoteTTL: x.QuoteTTL, ServeTime: cfg.Routing.Timeouts.Total, Margin: settleMargin,
+		Network: known.Network, Asset: known.USDC, Fee: x.SettlementFee, MinPrice: x.Min, QuoteTTL: x.QuoteTTL, ServeTime: cfg.Routing.Timeouts.Total, Margin: settleMargin,
 	}
 	var err error
 	if t.PayTo, err = pay.ParseAddress(x.PayTo); err != nil {

@@ -72,7 +72,7 @@ func wallet(b *config.BlockRun) (w *client.Wallet, network pay.Network, err erro
 		}
 	}
 	w = &client.Wallet{Purpose: config.KindBlockRun, Quotes: client.NewQuotes(), Now: time.Now, Rules: client.Rules{
-		Assets: []client.Asset{{Network: known.Network, Token: token}}, Most: b.MaxRequest, MostDaily: b.Payment.MaxDay,
+		Assets: []client.Asset{{Network: known.Network, Token: token}}, MaxPrice: b.MaxRequest, MaxDaily: b.Payment.MaxDay,
 	}}
 	for _, text := range b.Payment.PayTo {
 		to, err := pay.ParseAddress(text)

@@ -86,10 +86,10 @@ func (o *options) wallet() (*client.Wallet, error) {
 		}
 		w.Rules.Schemes = append(w.Rules.Schemes, pay.Scheme(s))
 	}
-	if w.Rules.Most, err = amount("--max-usd", o.maxRequest); err != nil {
+	if w.Rules.MaxPrice, err = amount("--max-usd", o.maxRequest); err != nil {
 		return nil, err
 	}
-	if w.Rules.MostDaily, err = amount("--max-usd-day", o.maxDaily); err != nil {
+	if w.Rules.MaxDaily, err = amount("--max-usd-day", o.maxDaily); err != nil {
 		return nil, err
 	}
 	w.Key, err = o.key()

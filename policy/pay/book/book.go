@@ -1,10 +1,10 @@
-// Package book stores payments and their states: in a SQLite file beside the ledger, which the gateways of one machine share, or in the PostgreSQL database
-// of the ledger, which those of several machines do. It decides who may use a payment: one request at a time, and one that was served for ever. It knows
+// Package book stores payments and their states: in a SQLite file beside the ledger, shared by the gateways of one machine, or in the ledger's PostgreSQL
+// database, shared by gateways of several machines. It ensures that one request at a time uses a payment, and none after a request was served for it. It knows
 // neither the chain nor the ledger.
 //
-// A payment has two states. It is serving while a request is served for it, then served, or released if the request cost nothing: then it may be used again.
-// Its settlement is none, settling once a transaction is signed, confirmed when it is in a block, final when that block is deep, or failed when the
-// authorization can never be used any more.
+// A payment has two states. Its service is serving while a request is served for it, then served, or released if the request cost nothing: a released payment
+// may be used again. Its settlement is none; settling once a transaction is signed; confirmed once it is in a block; final once that block is deep; or failed
+// once the authorization can no longer be used.
 package book
 
 import (
@@ -21,16 +21,16 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// Place is where a store of payments is: a file of this machine, or a PostgreSQL database.
+// Place is the location of a store of payments: a file of this machine, or a PostgreSQL database.
 type Place struct {
 	File    string        // "" with a database
 	URL     string        // of the database
 	Connect store.Connect // to the database
-	Dir     string        // with a database: the gateways that have it know at once which of them have ended
+	Dir     string        // with a database: gateways with the same directory detect each other's end immediately
 }
 
-// Beside is the store that belongs to a ledger: tables of its database, or a file beside its own. file is the ledger's, or one in whose folder the files
-// beside it are.
+// Beside returns the store of a ledger's payments: tables of its database, or a file beside its file. file is the ledger's file, or another one in the same
+// directory.
 func Beside(ledger, file string, connect store.Connect) Place {
 	dir := filepath.Dir(file)
 	if store.IsPostgres(ledger) {
@@ -39,7 +39,7 @@ func Beside(ledger, file string, connect store.Connect) Place {
 	return Place{File: filepath.Join(dir, "payments.db")}
 }
 
-// InFile is a store in a file.
+// InFile returns the store in a file.
 func InFile(path string) Place { return Place{File: path} }
 
 // Book is an open store of payments. Safe for concurrent use.
@@ -47,31 +47,31 @@ type Book struct {
 	queries
 
 	db     *sql.DB
-	holder string // this gateway's name in the store
+	holder string // id of this gateway in the store
 	peers  peers  // nil: this one only reads
 	mark   pay.Mark
 	now    func() time.Time
 }
 
-// peers is how the gateways that share a store know of each other.
+// peers coordinates the gateways that share a store.
 type peers interface {
-	// present makes sure that the others take this gateway for one that runs.
-	present(ctx context.Context) error
-	// running tells of other gateways whether they run.
+	// ensureLease ensures that the other gateways see this one as running.
+	ensureLease(ctx context.Context) error
+	// running returns a function that reports whether a gateway is running.
 	running(ctx context.Context) (func(holder string) (bool, error), error)
-	// claim makes this gateway the one that settles, unless another one that runs is; it may be repeated.
+	// claim makes this gateway the settling one, unless another running one is; it may be repeated.
 	claim(ctx context.Context) (ok bool, err error)
 	// yield lets another gateway settle.
 	yield(ctx context.Context) error
-	// fence begins a transaction of the one that settles. The error is ErrLost where that is another gateway.
+	// fence begins a transaction of the settling gateway. The error is ErrLost if that is another one.
 	fence(ctx context.Context, tx queries) error
-	// serialize lets one transaction that reserves wait for another's end.
+	// serialize makes transactions that reserve payments wait for each other.
 	serialize(ctx context.Context, tx queries) error
-	// leave ends this gateway's part.
-	leave() error
+	// close ends the participation of this gateway.
+	close() error
 }
 
-// Open opens a store, makes it if there is none, and takes part in it as a gateway of its own.
+// Open opens a store as a gateway, and creates the store if there is none.
 func Open(ctx context.Context, at Place, now func() time.Time) (b *Book, err error) {
 	b = &Book{holder: strings.ToLower(rand.Text()[:16]), now: now}
 	if at.File != "" {
@@ -85,14 +85,14 @@ func Open(ctx context.Context, at Place, now func() time.Time) (b *Book, err err
 	return b, nil
 }
 
-// Mark is what the transactions of this store's gateways have, and those of others have not.
+// Mark identifies this store in its gateways' transactions.
 func (b *Book) Mark() pay.Mark { return b.mark }
 
-// Close ends this gateway's part in the store.
+// Close ends the participation of this gateway, and closes the store.
 func (b *Book) Close() error {
 	var errs []error
 	if b.peers != nil {
-		errs = append(errs, b.peers.leave())
+		errs = append(errs, b.peers.close())
 	}
 	if b.db != nil {
 		errs = append(errs, b.db.Close())
@@ -100,22 +100,22 @@ func (b *Book) Close() error {
 	return errors.Join(errs...)
 }
 
-// Claim makes this gateway the one that settles, unless another one is; ok tells. It has to be claimed again from time to time, and ends with Yield or the
-// gateway. What a gateway writes of settlements that has lost it meanwhile is refused with ErrLost.
+// Claim makes this gateway the settling one, unless another one is; ok reports whether it is. It has to be repeated periodically, and ends with Yield or the
+// gateway. Writes of a gateway that no longer is the settling one are refused with ErrLost.
 func (b *Book) Claim(ctx context.Context) (ok bool, err error) { return b.peers.claim(ctx) }
 
 // Yield lets another gateway settle.
 func (b *Book) Yield(ctx context.Context) error { return b.peers.yield(ctx) }
 
-// atomically runs a transaction, which may be repeated as a whole.
+// atomically runs a transaction, and repeats it if the connection is lost.
 func (b *Book) atomically(ctx context.Context, do func(tx queries) error) error {
-	return again(ctx, func() error {
+	return retryLost(ctx, func() error {
 		tx, err := b.db.BeginTx(ctx, nil)
 		if err != nil {
 			return err
 		}
 		defer tx.Rollback() //nolint:errcheck // after Commit there is nothing to roll back
-		if err := do(queries{tx, b.spell}); err != nil {
+		if err := do(queries{tx, b.translate}); err != nil {
 			return err
 		}
 		return tx.Commit()
@@ -129,22 +129,22 @@ type executor interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// queries runs queries, which are in SQLite's form.
+// queries runs queries, which are written in SQLite's dialect.
 type queries struct {
-	on    executor
-	spell func(query string, args []any) (string, []any) // nil: as they are
+	on        executor
+	translate func(query string, args []any) (string, []any) // translates them; nil: not needed
 }
 
-func (q queries) written(query string, args []any) (text string, values []any) {
-	if q.spell == nil {
+func (q queries) translated(query string, args []any) (text string, values []any) {
+	if q.translate == nil {
 		return query, args
 	}
-	return q.spell(query, args)
+	return q.translate(query, args)
 }
 
 // exec returns how many rows a statement changed.
 func (q queries) exec(ctx context.Context, query string, args ...any) (int64, error) {
-	query, args = q.written(query, args)
+	query, args = q.translated(query, args)
 	r, err := q.on.ExecContext(ctx, query, args...)
 	if err != nil {
 		return 0, err
@@ -153,26 +153,26 @@ func (q queries) exec(ctx context.Context, query string, args ...any) (int64, er
 }
 
 func (q queries) row(ctx context.Context, query string, args ...any) *sql.Row {
-	query, args = q.written(query, args)
+	query, args = q.translated(query, args)
 	return q.on.QueryRowContext(ctx, query, args...)
 }
 
 func (q queries) rows(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	query, args = q.written(query, args)
+	query, args = q.translated(query, args)
 	return q.on.QueryContext(ctx, query, args...)
 }
 
-// Bounds of how often a query is tried whose connection to a database is lost: for about three seconds, in which a database starts again.
+// Bounds of retries of a query whose connection to the database is lost: about three seconds, in which a database can restart.
 const (
-	tries      = 7
-	firstPause = 50 * time.Millisecond
+	maxAttempts = 7
+	firstPause  = 50 * time.Millisecond
 )
 
-// again runs what may be repeated until the connection to the database holds.
-func again(ctx context.Context, do func() error) (err error) {
+// retryLost runs do, and repeats it while the connection to the database is lost.
+func retryLost(ctx context.Context, do func() error) (err error) {
 	pause := firstPause
-	for try := 1; ; try, pause = try+1, 2*pause {
-		if err = do(); try == tries || ctx.Err() != nil || !store.IsLost(err) {
+	for attempt := 1; ; attempt, pause = attempt+1, 2*pause {
+		if err = do(); attempt == maxAttempts || ctx.Err() != nil || !store.IsLost(err) {
 			return err
 		}
 		select {

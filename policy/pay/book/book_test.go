@@ -230,7 +230,7 @@ func (b *Book) kill(t *testing.T) {
 		}
 	case *leases:
 		p.stop()
-		<-p.over
+		<-p.done
 		if err := p.alive.Release(); err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +245,7 @@ func (b *Book) silence(t *testing.T) {
 		t.Fatal("it has no lease")
 	}
 	l.stop()
-	<-l.over
+	<-l.done
 	if _, err := b.exec(t.Context(), `UPDATE payment_gateway SET at = at - ?1 WHERE id = ?2`, (leaseTime + time.Second).Microseconds(), b.holder); err != nil {
 		t.Fatal(err)
 	}

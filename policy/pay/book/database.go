@@ -18,10 +18,10 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// In PostgreSQL gateways of several machines share a store, and cannot see each other's locks on files. Each has a lease: a row that it renews. One whose
-// lease is over has ended for the others, who take over its payments and the settlements. It may run still, with its network lost or its process stopped: so
-// each change of a payment says for which gateway it is, and each change of a settlement makes sure, in its transaction, that this gateway settles (fencing).
-// The times of leases are those of the database's clock.
+// In PostgreSQL, gateways of several machines share a store, and cannot see each other's file locks. Each has a lease: a row that it renews. When a lease has
+// expired, the others take over the gateway's payments and the settlements. The gateway may still run, without network or with a stopped process: therefore
+// each change of a payment names its gateway, and each change of a settlement verifies, in its transaction, that this gateway settles (fencing). Leases use the
+// database's clock.
 
 //go:embed postgres.sql
 var postgresSchema string
@@ -29,17 +29,17 @@ var postgresSchema string
 const postgresVersion = 1
 
 const (
-	leaseTime    = 15 * time.Second
-	beatTime     = 2 * time.Second // between renewals
-	beatTimeout  = 5 * time.Second // of one of them
-	forgetTime   = 7 * 24 * time.Hour
-	mostSessions = 16 // of a gateway with the database
+	leaseTime      = 15 * time.Second
+	renewInterval  = 2 * time.Second    // between renewals
+	renewTimeout   = 5 * time.Second    // of a renewal
+	leaseRetention = 7 * 24 * time.Hour // after which rows of expired leases are deleted
+	maxConns       = 16                 // connections of a gateway to the database
 )
 
-// alivePrefix begins the names of the files by which the gateways of one state directory know of each other's end.
+// alivePrefix is the prefix of the files by which the gateways of one state directory detect each other's end.
 const alivePrefix = "payments"
 
-// openDatabase opens the tables of a database, and makes them if they are missing.
+// openDatabase opens the tables of a database, and creates them if they are missing.
 func (b *Book) openDatabase(ctx context.Context, at Place) (err error) {
 	if at.Connect == nil {
 		return store.ErrNoPostgres
@@ -47,8 +47,8 @@ func (b *Book) openDatabase(ctx context.Context, at Place) (err error) {
 	if b.db, err = at.Connect(ctx, at.URL, true); err != nil {
 		return err
 	}
-	b.db.SetMaxOpenConns(mostSessions)
-	b.db.SetMaxIdleConns(mostSessions)
+	b.db.SetMaxOpenConns(maxConns)
+	b.db.SetMaxIdleConns(maxConns)
 	b.queries = queries{b.db, store.ForPostgres}
 	if err := b.prepareDatabase(ctx); err != nil {
 		return err
@@ -58,18 +58,18 @@ func (b *Book) openDatabase(ctx context.Context, at Place) (err error) {
 	if err != nil {
 		return err
 	}
-	l := &leases{b: b, holder: b.holder, over: make(chan struct{})}
-	if l.alive, err = stayAlive(prefix, b.holder); err != nil {
+	l := &leases{b: b, holder: b.holder, done: make(chan struct{})}
+	if l.alive, err = lockAlive(prefix, b.holder); err != nil {
 		return err
 	}
-	if err := l.bury(ctx, dead); err != nil {
-		return errors.Join(err, die(l.alive))
+	if err := l.deleteLeases(ctx, dead); err != nil {
+		return errors.Join(err, unlockAlive(l.alive))
 	}
 	b.peers = l
 	return l.start(ctx)
 }
 
-// prepareDatabase makes the tables, while no other process does.
+// prepareDatabase creates and upgrades the tables, in one process at a time.
 func (b *Book) prepareDatabase(ctx context.Context) error {
 	tx, err := b.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -100,9 +100,9 @@ func (b *Book) prepareDatabase(ctx context.Context) error {
 		return err
 	}
 	if version > postgresVersion {
-		return newer(version)
+		return errNewer(version)
 	}
-	if err := addLooks(ctx, tx); err != nil {
+	if err := addLookAt(ctx, tx); err != nil {
 		return err
 	}
 	if err := b.readDatabaseMark(ctx, tx); err != nil {
@@ -117,8 +117,8 @@ func hasColumn(ctx context.Context, tx *sql.Tx, table, column string) (has bool,
 	return has, err
 }
 
-// addLooks adds the column look_at to tables of before there was one. Gateways of earlier versions leave it alone.
-func addLooks(ctx context.Context, tx *sql.Tx) error {
+// addLookAt adds the column look_at, which tables of earlier versions do not have. Gateways of earlier versions ignore it.
+func addLookAt(ctx context.Context, tx *sql.Tx) error {
 	has, err := hasColumn(ctx, tx, "payment", "look_at")
 	if err != nil || has {
 		return err
@@ -130,7 +130,7 @@ func addLooks(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// readDatabaseMark reads the number of the store, and gives it one if it has none.
+// readDatabaseMark reads the number of the store's mark, and draws one if it has none.
 func (b *Book) readDatabaseMark(ctx context.Context, tx *sql.Tx) error {
 	has, err := hasColumn(ctx, tx, "payment_book", "mark")
 	if err != nil {
@@ -150,52 +150,52 @@ func (b *Book) readDatabaseMark(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// hasTables reports whether a database has payments.
+// hasTables reports whether a database has the tables of payments.
 func hasTables(ctx context.Context, on executor) (there bool, err error) {
 	err = on.QueryRowContext(ctx, `SELECT current_schema() IS NOT NULL AND to_regclass('payment_book') IS NOT NULL`).Scan(&there)
 	return there, err
 }
 
-// leases are the gateways that share a database.
+// leases coordinates the gateways that share a database.
 type leases struct {
 	b       *Book
 	holder  string
 	alive   *lock.File
-	renewed atomic.Pointer[time.Time] // by this process's clock, when the last renewal began
+	renewed atomic.Pointer[time.Time] // start of the last renewal, by this process's clock
 	stop    context.CancelFunc
-	over    chan struct{}
+	done    chan struct{}
 }
 
 // start renews the lease until leave.
 func (l *leases) start(ctx context.Context) error {
 	if err := l.renew(ctx); err != nil {
-		close(l.over)
+		close(l.done)
 		return err
 	}
 	ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
 	guard.Go(func() {
-		defer close(l.over)
+		defer close(l.done)
 		_ = guard.Again(ctx, func() error { l.run(ctx); return nil })()
 	})
 	return nil
 }
 
 func (l *leases) run(ctx context.Context) {
-	tick := time.NewTicker(beatTime)
+	tick := time.NewTicker(renewInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = l.renew(ctx) // it is tried again, and who reserves looks how old the last one is
+			_ = l.renew(ctx) // it is retried, and present checks its age before a reservation
 		}
 	}
 }
 
-// renew says that this gateway runs.
+// renew renews the lease of this gateway.
 func (l *leases) renew(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
+	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
 	began := time.Now()
 	_, err := l.b.exec(ctx, `INSERT INTO payment_gateway (id, at) VALUES (?1, `+store.NowPostgres+`) ON CONFLICT (id) DO UPDATE SET at = `+store.NowPostgres, l.holder)
@@ -205,25 +205,25 @@ func (l *leases) renew(ctx context.Context) error {
 	return err
 }
 
-// present implements peers: what is reserved is safe for at least half of the lease, and for ever while it is renewed.
-func (l *leases) present(ctx context.Context) error {
+// ensureLease implements peers: a reservation is valid for at least half of the lease, and longer while it is renewed.
+func (l *leases) ensureLease(ctx context.Context) error {
 	if last := l.renewed.Load(); last != nil && time.Since(*last) < leaseTime/2 {
 		return nil
 	}
-	return again(ctx, func() error { return l.renew(ctx) })
+	return retryLost(ctx, func() error { return l.renew(ctx) })
 }
 
-// isOver is the condition of a gateway's row whose lease is over.
-var isOver = fmt.Sprintf("%s > %d", store.IdlePostgres, leaseTime.Microseconds())
+// leaseExpired is the condition for the rows of gateways whose leases have expired.
+var leaseExpired = fmt.Sprintf("%s > %d", store.IdlePostgres, leaseTime.Microseconds())
 
 // running implements peers.
 func (l *leases) running(ctx context.Context) (func(string) (bool, error), error) {
 	runs := map[string]bool{l.holder: true}
-	rows, err := l.b.rows(ctx, `SELECT id FROM payment_gateway WHERE NOT (`+isOver+`)`)
+	rows, err := l.b.rows(ctx, `SELECT id FROM payment_gateway WHERE NOT (`+leaseExpired+`)`)
 	if err != nil {
 		return nil, err
 	}
-	err = each(rows, func(row scanner) error {
+	err = eachRow(rows, func(row scanner) error {
 		var id string
 		err := row.Scan(&id)
 		runs[id] = true
@@ -234,18 +234,18 @@ func (l *leases) running(ctx context.Context) (func(string) (bool, error), error
 
 // claim implements peers.
 func (l *leases) claim(ctx context.Context) (ok bool, err error) {
-	if err := l.present(ctx); err != nil {
+	if err := l.ensureLease(ctx); err != nil {
 		return false, err
 	}
 	var settles string
 	if err := l.b.row(ctx, `SELECT holder FROM payment_settler`).Scan(&settles); err != nil || settles == l.holder {
 		return err == nil, err
 	}
-	n, err := l.b.exec(ctx, `UPDATE payment_settler SET holder = ?1 WHERE NOT EXISTS (SELECT 1 FROM payment_gateway WHERE id = payment_settler.holder AND NOT (`+isOver+`))`, l.holder)
+	n, err := l.b.exec(ctx, `UPDATE payment_settler SET holder = ?1 WHERE NOT EXISTS (SELECT 1 FROM payment_gateway WHERE id = payment_settler.holder AND NOT (`+leaseExpired+`))`, l.holder)
 	if err != nil || n == 0 {
 		return false, err
 	}
-	_, err = l.b.exec(ctx, `DELETE FROM payment_gateway WHERE at < `+store.NowPostgres+` - ?1`, forgetTime.Microseconds())
+	_, err = l.b.exec(ctx, `DELETE FROM payment_gateway WHERE at < `+store.NowPostgres+` - ?1`, leaseRetention.Microseconds())
 	return err == nil, err
 }
 
@@ -254,7 +254,7 @@ func (l *leases) yield(ctx context.Context) error {
 	return err
 }
 
-// fence implements peers: nobody takes the settlements over before the transaction has ended.
+// fence implements peers: no other gateway can take over the settlements before the transaction ends.
 func (l *leases) fence(ctx context.Context, tx queries) error {
 	var is int
 	err := tx.row(ctx, `SELECT 1 FROM payment_settler WHERE holder = ?1 FOR SHARE`, l.holder).Scan(&is)
@@ -264,14 +264,14 @@ func (l *leases) fence(ctx context.Context, tx queries) error {
 	return err
 }
 
-// serialize implements peers. Payments appear in the order of their ids, too.
+// serialize implements peers. It also makes payments visible in the order of their ids.
 func (*leases) serialize(ctx context.Context, tx queries) error {
 	var version int
 	return tx.row(ctx, `SELECT version FROM payment_book FOR UPDATE`).Scan(&version)
 }
 
-// bury ends the leases of gateways of which it is known that they do not run.
-func (l *leases) bury(ctx context.Context, dead []string) error {
+// deleteLeases deletes the leases of gateways that do not run.
+func (l *leases) deleteLeases(ctx context.Context, dead []string) error {
 	for _, id := range dead {
 		if _, err := l.b.exec(ctx, `DELETE FROM payment_gateway WHERE id = ?1`, id); err != nil {
 			return err
@@ -280,12 +280,12 @@ func (l *leases) bury(ctx context.Context, dead []string) error {
 	return nil
 }
 
-func (l *leases) leave() error {
+func (l *leases) close() error {
 	if l.stop != nil {
 		l.stop()
 	}
-	<-l.over
-	ctx, cancel := context.WithTimeout(context.Background(), beatTimeout)
+	<-l.done
+	ctx, cancel := context.WithTimeout(context.Background(), renewTimeout)
 	defer cancel()
-	return errors.Join(l.yield(ctx), l.bury(ctx, []string{l.holder}), die(l.alive))
+	return errors.Join(l.yield(ctx), l.deleteLeases(ctx, []string{l.holder}), unlockAlive(l.alive))
 }

@@ -25,7 +25,7 @@ var schema string
 
 const schemaVersion = 4
 
-// upgrades lead a file from a version to the next one.
+// upgrades change a file of a version to the next version.
 var upgrades = map[int]string{
 	1: `
 ALTER TABLE payment ADD COLUMN upto INTEGER NOT NULL DEFAULT 0;
@@ -39,7 +39,7 @@ ALTER TABLE payment ADD COLUMN look_at INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX payment_look ON payment (look_at) WHERE look_at > 0;`,
 }
 
-// openFile opens a file, and makes it if it is missing.
+// openFile opens a file, and creates it if it is missing.
 func (b *Book) openFile(ctx context.Context, path string) (err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -66,7 +66,7 @@ func (b *Book) openFile(ctx context.Context, path string) (err error) {
 	if _, err := sweep(path); err != nil {
 		return err
 	}
-	alive, err := stayAlive(path, b.holder)
+	alive, err := lockAlive(path, b.holder)
 	b.peers = &files{path: path, holder: b.holder, alive: alive, settler: lock.File{Path: path + ".settler"}}
 	return err
 }
@@ -80,11 +80,11 @@ func (b *Book) prepareFile(ctx context.Context) error {
 		return err
 	}
 	return b.atomically(ctx, func(tx queries) error {
-		if err := tx.row(ctx, "PRAGMA user_version").Scan(&version); err != nil { // another gateway may have changed it
+		if err := tx.row(ctx, "PRAGMA user_version").Scan(&version); err != nil { // another gateway may have upgraded it
 			return err
 		}
 		if version > schemaVersion {
-			return newer(version)
+			return errNewer(version)
 		}
 		change := schema
 		if version > 0 {
@@ -98,7 +98,7 @@ func (b *Book) prepareFile(ctx context.Context) error {
 	})
 }
 
-// readFileMark reads the number of the file, and gives it one if it has none.
+// readFileMark reads the number of the file's mark, and draws one if it has none.
 func (b *Book) readFileMark(ctx context.Context) error {
 	return b.atomically(ctx, func(tx queries) error {
 		var id int32
@@ -116,19 +116,19 @@ func (b *Book) readFileMark(ctx context.Context) error {
 	})
 }
 
-// newer is the error of a store with a later version.
-func newer(version int) error {
+// errNewer is the error for a store of a later version.
+func errNewer(version int) error {
 	return fmt.Errorf("it was written by a newer version of this program (%d)", version)
 }
 
-// files are the gateways of one machine: each has a lock on a file of its own, which the system releases when its process ends.
+// files coordinates the gateways of one machine: each locks a file of its own, which the system releases when the process ends.
 type files struct {
 	path, holder string
 	alive        *lock.File
 	settler      lock.File
 }
 
-func (*files) present(context.Context) error { return nil }
+func (*files) ensureLease(context.Context) error { return nil }
 
 // running implements peers.
 func (f *files) running(context.Context) (func(string) (bool, error), error) {
@@ -148,19 +148,19 @@ func (f *files) claim(context.Context) (bool, error) {
 func (f *files) yield(context.Context) error { return f.settler.Release() }
 
 func (*files) fence(context.Context, queries) error     { return nil } // the lock ends with the process
-func (*files) serialize(context.Context, queries) error { return nil } // a transaction that writes is alone in the file
+func (*files) serialize(context.Context, queries) error { return nil } // SQLite runs one writing transaction at a time
 
-func (f *files) leave() error {
-	return errors.Join(f.settler.Release(), die(f.alive))
+func (f *files) close() error {
+	return errors.Join(f.settler.Release(), unlockAlive(f.alive))
 }
 
 const aliveSuffix = ".alive"
 
-// aliveFile is locked while a gateway runs.
+// aliveFile is the name of the file that a gateway locks while it runs.
 func aliveFile(prefix, holder string) string { return prefix + "." + holder + aliveSuffix }
 
-// stayAlive locks a gateway's file.
-func stayAlive(prefix, holder string) (*lock.File, error) {
+// lockAlive creates and locks a gateway's file.
+func lockAlive(prefix, holder string) (*lock.File, error) {
 	f := &lock.File{Path: aliveFile(prefix, holder)}
 	for {
 		if ok, err := f.Try(); !ok || err != nil {
@@ -175,15 +175,15 @@ func stayAlive(prefix, holder string) (*lock.File, error) {
 	}
 }
 
-// die ends a gateway's lock.
-func die(alive *lock.File) error {
+// unlockAlive removes and unlocks a gateway's file.
+func unlockAlive(alive *lock.File) error {
 	if alive == nil {
 		return nil
 	}
 	return errors.Join(os.Remove(alive.Path), alive.Release())
 }
 
-// sweep removes the files of gateways that do not run any more, and returns their names.
+// sweep removes the files of gateways that no longer run, and returns their ids.
 func sweep(prefix string) (dead []string, err error) {
 	entries, err := os.ReadDir(filepath.Dir(prefix))
 	if err != nil {
@@ -196,7 +196,7 @@ func sweep(prefix string) (dead []string, err error) {
 		}
 		f := lock.File{Path: filepath.Join(filepath.Dir(prefix), e.Name())}
 		if ok, err := f.Try(); !ok || err != nil {
-			continue // it runs, or another gateway may look at it
+			continue // it runs, or another gateway checks it
 		}
 		err := os.Remove(f.Path)
 		if err := errors.Join(err, f.Release()); err != nil && !errors.Is(err, fs.ErrNotExist) {

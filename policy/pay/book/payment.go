@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// Service is how far the request of a payment is.
+// Service is the state of a payment's request.
 type Service string
 
 // The states of service.
@@ -24,7 +24,7 @@ const (
 	Released Service = "released"
 )
 
-// Settlement is how far the money of a payment is.
+// Settlement is the state of a payment's transfer.
 type Settlement string
 
 // The states of settlement.
@@ -49,7 +49,7 @@ type Payment struct {
 	Service    Service
 	Settlement Settlement
 	Charge     policy.Micro
-	Captured   policy.Micro // what is moved, once the request was served
+	Captured   policy.Micro // moved, or to be moved, once the request was served
 	Booked     bool
 	FromBlock  uint64
 	Tx         pay.Word // zero: none yet
@@ -57,42 +57,42 @@ type Payment struct {
 	BlockHash  pay.Word
 	Reason     string
 	Attempts   int
-	At         time.Time // when it was first reserved
+	At         time.Time // of the first reservation
 	Changed    time.Time
 }
 
-// ReferencePrefix begins the references of payments.
+// ReferencePrefix is the prefix of payments' references.
 const ReferencePrefix = "x402:"
 
-// Reference names a payment in the ledger, for ever.
+// Reference identifies a payment in the ledger, permanently.
 func (p *Payment) Reference() string {
 	return ReferencePrefix + p.Network + ":" + p.Asset + ":" + p.From.String() + ":" + p.Nonce.String()
 }
 
-// Transfer is what is moved of the payment.
+// Transfer returns the transfer of the payment.
 func (p *Payment) Transfer() *pay.Transfer {
 	return &pay.Transfer{Authorization: p.Authorization, Amount: p.Captured, Signature: p.Signature}
 }
 
-// Limits are how much of a payer's money may be on its way.
+// Limits are conditions for payers.
 type Limits struct {
-	Exposure policy.Micro // of payments that are not confirmed; 0 means no limit
-	Failed   bool         // payers may have failed payments: theirs are settled first, unless those were forgiven
+	Exposure policy.Micro // maximum of a payer's unconfirmed payments; 0 means no limit
+	Failed   bool         // accept payers with failed payments: theirs are settled first, unless the failed ones were forgiven
 }
 
 // Errors of Reserve, besides a *pay.Refusal.
 var (
-	// ErrInUse says that another request is being served for the payment.
+	// ErrInUse: another request is being served for the payment.
 	ErrInUse = errors.New("the payment is paying for another request right now")
-	// ErrSpent says that a request was served for the payment.
+	// ErrSpent: a request was served for the payment.
 	ErrSpent = errors.New("the payment has paid for a request")
-	// ErrLost says that the payment is this gateway's no longer.
+	// ErrLost: the payment no longer belongs to this gateway.
 	ErrLost = errors.New("the payment is held by another gateway")
 )
 
-// Reserve makes a payment one request's, durably. The error is ErrInUse or ErrSpent where it is another's, then with that payment, or a *pay.Refusal.
+// Reserve reserves a payment for a request, durably. The error is a *pay.Refusal, or ErrInUse or ErrSpent, with the stored payment, if another request has it.
 func (b *Book) Reserve(ctx context.Context, t *pay.Terms, p *pay.Payment, requestID string, fromBlock uint64, l Limits) (row Payment, err error) {
-	if err := b.peers.present(ctx); err != nil {
+	if err := b.peers.ensureLease(ctx); err != nil {
 		return Payment{}, err
 	}
 	err = b.atomically(ctx, func(tx queries) error {
@@ -119,7 +119,7 @@ func (b *Book) Reserve(ctx context.Context, t *pay.Terms, p *pay.Payment, reques
 	return row, err
 }
 
-// reusable refuses a payment that is, or was, another request's.
+// reusable refuses a payment that another request uses or has used.
 func (p *Payment) reusable(q *pay.Payment) error {
 	switch {
 	case p.Service == Serving:
@@ -132,7 +132,7 @@ func (p *Payment) reusable(q *pay.Payment) error {
 	return nil
 }
 
-// checkPayer refuses payers who owe, and who have too much on its way.
+// checkPayer refuses payers with failed payments, and with too many unconfirmed ones.
 func (b *Book) checkPayer(ctx context.Context, tx queries, p *pay.Payment, l Limits) error {
 	var open policy.Micro
 	var failed int
@@ -151,14 +151,14 @@ FROM payment WHERE payer = ?`, p.From.String()).Scan(&open, &failed)
 	return nil
 }
 
-// Failed are the payments of a payer that could not be settled after their requests were served, or the latest few of them; most 0 is all.
-func (b *Book) Failed(ctx context.Context, payer pay.Address, most int) ([]Payment, error) {
-	return b.list(ctx, `id IN (SELECT id FROM payment WHERE payer = ? AND settlement = 'failed' ORDER BY id DESC LIMIT ?)`, payer.String(), cmp.Or(most, math.MaxInt))
+// Failed returns the failed payments of a payer, or the latest limit ones; limit 0 means all.
+func (b *Book) Failed(ctx context.Context, payer pay.Address, limit int) ([]Payment, error) {
+	return b.list(ctx, `id IN (SELECT id FROM payment WHERE payer = ? AND settlement = 'failed' ORDER BY id DESC LIMIT ?)`, payer.String(), cmp.Or(limit, math.MaxInt))
 }
 
-// Unsettled is what payments of a payer were booked for that are in no block yet, or never will be, as long as the ledger has not taken that back.
+// Unsettled returns the sum of a payer's credited payments that are in no block yet, or failed and were not taken back yet.
 func (b *Book) Unsettled(ctx context.Context, payer pay.Address) (sum policy.Micro, err error) {
-	err = again(ctx, func() error {
+	err = retryLost(ctx, func() error {
 		return b.row(ctx, `SELECT CAST(coalesce(sum(captured), 0) AS BIGINT) FROM payment WHERE payer = ? AND service = 'served'
 	AND (settlement IN ('none', 'settling') OR settlement = 'failed' AND lost = 0)`, payer.String()).Scan(&sum)
 	})
@@ -170,7 +170,7 @@ func (b *Book) insert(ctx context.Context, tx queries, t *pay.Terms, p *pay.Paym
 	fee := min(t.Fee, p.Value)
 	_, err := tx.exec(ctx, `INSERT INTO payment (network, asset, payer, nonce, pay_to, amount, fee, valid_after, valid_before, signature, request, holder, service,
 	settlement, from_block, at, changed, upto, facilitator) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 'serving', 'none', ?13, ?14, ?14, ?15, ?16)
-ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET request = ?11, holder = ?12, service = 'serving', signature = ?10, fee = ?7, changed = ?14, look_at = 0`, // its money may have moved since the first block
+ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET request = ?11, holder = ?12, service = 'serving', signature = ?10, fee = ?7, changed = ?14, look_at = 0`, // from_block stays: the money may have been moved since then
 		t.Network.String(), t.Asset.Address.String(), p.From.String(), p.Nonce.String(), p.To.String(), int64(p.Value), int64(fee), int64(p.ValidAfter), int64(p.ValidBefore), //nolint:gosec // bounded by pay.Parse
 		p.Signature, requestID, b.holder, int64(fromBlock), now, p.UpTo, facilitatorOf(p)) //nolint:gosec // a block's number
 	if err != nil {
@@ -179,7 +179,7 @@ ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET request = ?11, holder =
 	return find(ctx, tx, t.Network.String(), t.Asset.Address.String(), p)
 }
 
-// facilitatorOf is the facilitator as it is stored: only permits have one.
+// facilitatorOf is the stored facilitator: only permits have one.
 func facilitatorOf(p *pay.Payment) string {
 	if p.UpTo {
 		return p.Facilitator.String()
@@ -187,56 +187,56 @@ func facilitatorOf(p *pay.Payment) string {
 	return ""
 }
 
-// MarkServed notes what a request cost, and what of its payment is moved, durably: from here on the payment is settled. The error is ErrLost if it is
-// another gateway's.
+// MarkServed stores a request's cost and the amount to be moved, durably; from here on the payment is to be settled. The error is ErrLost if it is another
+// gateway's.
 func (b *Book) MarkServed(ctx context.Context, id int64, charge, captured policy.Micro) error {
-	return b.own(ctx, `UPDATE payment SET service = 'served', charge = ?3, captured = ?4, changed = ?5 WHERE id = ?1 AND holder = ?2
+	return b.updateOwned(ctx, `UPDATE payment SET service = 'served', charge = ?3, captured = ?4, changed = ?5 WHERE id = ?1 AND holder = ?2
 	AND (service = 'serving' OR service = 'served' AND booked = 0 AND charge = ?3 AND captured = ?4)`, // or it was noted before the connection was lost
 		id, b.holder, int64(charge), int64(captured), b.now().UnixMicro())
 }
 
-// MarkSettledFirst notes that a payment's whole value is moved before its request is served, durably. Until MarkCharged it has no fee, since nothing was
-// served for it. The error is ErrLost if it is another gateway's.
+// MarkSettledFirst stores that a payment is settled before its request is served, durably. It has no fee until MarkCharged. The error is ErrLost if it is another
+// gateway's.
 func (b *Book) MarkSettledFirst(ctx context.Context, id int64) error {
-	return b.own(ctx, `UPDATE payment SET service = 'served', charge = 0, fee = 0, captured = amount, changed = ?3 WHERE id = ?1 AND holder = ?2
+	return b.updateOwned(ctx, `UPDATE payment SET service = 'served', charge = 0, fee = 0, captured = amount, changed = ?3 WHERE id = ?1 AND holder = ?2
 	AND (service = 'serving' OR service = 'served' AND booked = 0 AND charge = 0)`, // or it was noted before the connection was lost
 		id, b.holder, b.now().UnixMicro())
 }
 
-// MarkCharged notes what the request of a payment that was settled first cost, and its fee, durably. The error is ErrLost if the payment is another
-// gateway's, or was booked without a charge.
+// MarkCharged stores the request's cost and the fee of a payment that was settled first, durably. The error is ErrLost if the payment is another gateway's, or
+// was booked without a charge.
 func (b *Book) MarkCharged(ctx context.Context, id int64, charge, fee policy.Micro) error {
-	return b.own(ctx, `UPDATE payment SET charge = ?3, fee = ?4, changed = ?5 WHERE id = ?1 AND holder = ?2 AND service = 'served' AND booked = 0 AND charge IN (0, ?3)`,
+	return b.updateOwned(ctx, `UPDATE payment SET charge = ?3, fee = ?4, changed = ?5 WHERE id = ?1 AND holder = ?2 AND service = 'served' AND booked = 0 AND charge IN (0, ?3)`,
 		id, b.holder, int64(charge), int64(fee), b.now().UnixMicro())
 }
 
-// Release lets a payment be used again: its request cost nothing. A payment that serves no request is left alone.
+// Release releases a payment whose request cost nothing: it may be used again. A payment that serves no request is not changed.
 func (b *Book) Release(ctx context.Context, id int64) error {
 	now := b.now()
-	return b.set(ctx, `UPDATE payment SET service = 'released', changed = ?1, look_at = CASE upto WHEN 0 THEN CAST(?2 AS BIGINT) ELSE 0 END WHERE id = ?3 AND holder = ?4 AND service = 'serving'`,
-		now.UnixMicro(), now.Add(againTime).UnixMicro(), id, b.holder)
+	return b.update(ctx, `UPDATE payment SET service = 'released', changed = ?1, look_at = CASE upto WHEN 0 THEN CAST(?2 AS BIGINT) ELSE 0 END WHERE id = ?3 AND holder = ?4 AND service = 'serving'`,
+		now.UnixMicro(), now.Add(firstQueryDelay).UnixMicro(), id, b.holder)
 }
 
-// MarkBooked notes that the ledger has a payment's credit and its request's charge.
+// MarkBooked stores that the ledger has a payment's credit and its request's charge.
 func (b *Book) MarkBooked(ctx context.Context, id int64) error {
-	return b.set(ctx, `UPDATE payment SET booked = 1 WHERE id = ?`, id)
+	return b.update(ctx, `UPDATE payment SET booked = 1 WHERE id = ?`, id)
 }
 
-// Adopt returns the payments whose requests have no end in this book or the ledger: those that this gateway served, and with others those of gateways that do
-// not run any more, which are this one's from here on.
+// Adopt returns payments whose requests are not completely booked: those that this gateway served, and with others also those of gateways that no longer run,
+// which it takes over.
 func (b *Book) Adopt(ctx context.Context, others bool) (open []Payment, err error) {
 	rows, err := b.list(ctx, `(service = 'serving' OR service = 'served' AND booked = 0) AND (?1 = 1 OR holder = ?2)`, others, b.holder)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	running, err := b.peers.running(ctx) // after the rows: whoever has one of them was there before
+	running, err := b.peers.running(ctx) // after the rows: their holders were registered before
 	if err != nil {
 		return nil, err
 	}
 	for i := range rows {
 		p := &rows[i]
 		if p.Holder == b.holder {
-			if p.Service == Served && b.now().Sub(p.Changed) >= bookTime {
+			if p.Service == Served && b.now().Sub(p.Changed) >= bookTimeout {
 				open = append(open, *p)
 			}
 			continue
@@ -247,8 +247,8 @@ func (b *Book) Adopt(ctx context.Context, others bool) (open []Payment, err erro
 			}
 			continue
 		}
-		switch err := b.own(ctx, `UPDATE payment SET holder = ?2 WHERE id = ?1 AND holder IN (?2, ?3) AND service = ?4`, p.ID, b.holder, p.Holder, string(p.Service)); {
-		case errors.Is(err, ErrLost): // its gateway runs after all, and changed it
+		switch err := b.updateOwned(ctx, `UPDATE payment SET holder = ?2 WHERE id = ?1 AND holder IN (?2, ?3) AND service = ?4`, p.ID, b.holder, p.Holder, string(p.Service)); {
+		case errors.Is(err, ErrLost): // its gateway still runs, and changed it
 		case err != nil:
 			return open, err
 		default:
@@ -258,12 +258,12 @@ func (b *Book) Adopt(ctx context.Context, others bool) (open []Payment, err erro
 	return open, nil
 }
 
-// bookTime is how long a gateway may take to book a request that it served, before that is tried again.
-const bookTime = 5 * time.Second
+// bookTimeout is the time after which the booking of a served request is retried.
+const bookTimeout = 5 * time.Second
 
-// own changes a row that must be there.
-func (b *Book) own(ctx context.Context, query string, args ...any) error {
-	return again(ctx, func() error {
+// updateOwned changes a row that must exist; the error is ErrLost otherwise.
+func (b *Book) updateOwned(ctx context.Context, query string, args ...any) error {
+	return retryLost(ctx, func() error {
 		n, err := b.exec(ctx, query, args...)
 		if err == nil && n == 0 {
 			err = ErrLost
@@ -272,15 +272,15 @@ func (b *Book) own(ctx context.Context, query string, args ...any) error {
 	})
 }
 
-// set changes a row, whether it is there or not.
-func (b *Book) set(ctx context.Context, query string, args ...any) error {
-	return again(ctx, func() error {
+// update changes a row if it exists.
+func (b *Book) update(ctx context.Context, query string, args ...any) error {
+	return retryLost(ctx, func() error {
 		_, err := b.exec(ctx, query, args...)
 		return err
 	})
 }
 
-// ByID reads a payment.
+// ByID returns a payment.
 func (b *Book) ByID(ctx context.Context, id int64) (Payment, error) {
 	p, ok, err := b.one(ctx, `id = ?`, id)
 	if err == nil && !ok {
@@ -289,29 +289,29 @@ func (b *Book) ByID(ctx context.Context, id int64) (Payment, error) {
 	return p, err
 }
 
-// Find reads a payment by what makes it unique; ok is false if it was never used here.
+// Find returns the payment with the same network, asset, payer and nonce; ok is false if there is none.
 func (b *Book) Find(ctx context.Context, t *pay.Terms, q *pay.Payment) (p Payment, ok bool, err error) {
-	return b.one(ctx, sameNonce, t.Network.String(), t.Asset.Address.String(), q.From.String(), q.Nonce.String())
+	return b.one(ctx, byNonce, t.Network.String(), t.Asset.Address.String(), q.From.String(), q.Nonce.String())
 }
 
-// ByReference reads the payment with a reference; ok is false if there is none.
+// ByReference returns the payment with a reference; ok is false if there is none.
 func (b *Book) ByReference(ctx context.Context, reference string) (p Payment, ok bool, err error) {
 	parts := strings.Split(strings.TrimPrefix(reference, ReferencePrefix), ":")
-	n := len(parts) - 3 // where the network ends, which may be of several parts
+	n := len(parts) - 3 // the network may have several parts
 	if n < 1 {
 		return Payment{}, false, nil
 	}
-	return b.one(ctx, sameNonce, strings.Join(parts[:n], ":"), parts[n], parts[n+1], parts[n+2])
+	return b.one(ctx, byNonce, strings.Join(parts[:n], ":"), parts[n], parts[n+1], parts[n+2])
 }
 
-// ByRequest reads the payment of a request; ok is false if there is none.
+// ByRequest returns the payment of a request; ok is false if there is none.
 func (b *Book) ByRequest(ctx context.Context, requestID string) (p Payment, ok bool, err error) {
 	return b.one(ctx, `request = ? ORDER BY id DESC LIMIT 1`, requestID)
 }
 
-// one reads a payment; ok is false if there is none.
+// one returns a payment; ok is false if there is none.
 func (b *Book) one(ctx context.Context, where string, args ...any) (p Payment, ok bool, err error) {
-	err = again(ctx, func() error {
+	err = retryLost(ctx, func() error {
 		p, err = scan(b.row(ctx, selectPayments+` WHERE `+where, args...))
 		return err
 	})
@@ -322,13 +322,13 @@ func (b *Book) one(ctx context.Context, where string, args ...any) (p Payment, o
 }
 
 func (b *Book) list(ctx context.Context, where string, args ...any) (list []Payment, err error) {
-	err = again(ctx, func() error {
+	err = retryLost(ctx, func() error {
 		list = nil
 		rows, err := b.rows(ctx, selectPayments+` WHERE `+where+` ORDER BY id`, args...)
 		if err != nil {
 			return err
 		}
-		return each(rows, func(row scanner) error {
+		return eachRow(rows, func(row scanner) error {
 			p, err := scan(row)
 			list = append(list, p)
 			return err
@@ -340,8 +340,8 @@ func (b *Book) list(ctx context.Context, where string, args ...any) (list []Paym
 	return list, nil
 }
 
-// each reads rows, and closes them.
-func each(rows *sql.Rows, one func(row scanner) error) error {
+// eachRow calls one for eachRow row, and closes rows.
+func eachRow(rows *sql.Rows, one func(row scanner) error) error {
 	for rows.Next() {
 		if err := one(rows); err != nil {
 			return errors.Join(err, rows.Close())
@@ -353,11 +353,11 @@ func each(rows *sql.Rows, one func(row scanner) error) error {
 const selectPayments = `SELECT id, network, asset, payer, nonce, pay_to, amount, fee, valid_after, valid_before, signature, request, holder, service, settlement, charge, booked,
 	from_block, tx, block, block_hash, reason, attempts, at, changed, upto, facilitator, captured FROM payment`
 
-// sameNonce is the condition of what makes a payment unique.
-const sameNonce = `network = ? AND asset = ? AND payer = ? AND nonce = ?`
+// byNonce is the condition of the unique key of payments.
+const byNonce = `network = ? AND asset = ? AND payer = ? AND nonce = ?`
 
 func find(ctx context.Context, tx queries, network, asset string, p *pay.Payment) (Payment, error) {
-	return scan(tx.row(ctx, selectPayments+` WHERE `+sameNonce, network, asset, p.From.String(), p.Nonce.String()))
+	return scan(tx.row(ctx, selectPayments+` WHERE `+byNonce, network, asset, p.From.String(), p.Nonce.String()))
 }
 
 type scanner interface{ Scan(into ...any) error }

@@ -7,32 +7,33 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// A payment that was released may be moved all the same, by anybody who has its signature: its payer, or a facilitator. Then it is its payer's money, whether the payment is sent again or not: so the chain is
-// asked for it, when nobody sends it again, and when it cannot be moved any more.
+// A released payment may be moved nevertheless, by anybody who has its signature: its payer, or a facilitator. Then it is its payer's money, even if the payment
+// is not sent again. The chain is therefore queried for it some time after the release, and once more when it can no longer be moved.
 
-// againTime is how long a released payment is left for its payer to send it again.
-const againTime = 15 * time.Second
+// firstQueryDelay is the time between a release and the first query: the payer may send the payment again meanwhile.
+const firstQueryDelay = 15 * time.Second
 
-// ToLookFor are released payments of which the chain is to be asked whether they were moved, those that wait for the longest time: at most so many.
-func (b *Book) ToLookFor(ctx context.Context, most int) ([]Payment, error) {
-	return b.list(ctx, `id IN (SELECT id FROM payment WHERE look_at > 0 AND look_at <= ? AND service = 'released' ORDER BY look_at LIMIT ?)`, b.now().UnixMicro(), most)
+// ToLookFor returns the released payments for which the chain is to be queried now, the ones that wait longest first, at most limit.
+func (b *Book) ToLookFor(ctx context.Context, limit int) ([]Payment, error) {
+	return b.list(ctx, `id IN (SELECT id FROM payment WHERE look_at > 0 AND look_at <= ? AND service = 'released' ORDER BY look_at LIMIT ?)`, b.now().UnixMicro(), limit)
 }
 
-// What follows is of the gateway that settles (Claim). The error is ErrLost where another one does by now.
+// The following methods are for the settling gateway (Claim). Their error is ErrLost if that is another one now.
 
-// LookAgain notes when the chain is to be asked for a released payment again; the zero value is never.
+// LookAgain stores when the chain is to be queried again for a released payment; zero means never.
 func (b *Book) LookAgain(ctx context.Context, id int64, at time.Time) error {
 	var next int64
 	if !at.IsZero() {
 		next = at.UnixMicro()
 	}
-	return b.settle(ctx, `UPDATE payment SET look_at = ?2 WHERE id = ?1 AND service = 'released'`, id, next)
+	return b.settlerUpdate(ctx, `UPDATE payment SET look_at = ?2 WHERE id = ?1 AND service = 'released'`, id, next)
 }
 
-// Arrived notes that a transaction of somebody else moved the money of a released payment: from here on it is as one that was served for nothing, without a fee. ok is false where it is not released any more.
+// Arrived stores the transaction of somebody else that moved a released payment: from here on, it is a served payment without a charge and without a fee. ok is
+// false if it is no longer released.
 func (b *Book) Arrived(ctx context.Context, id int64, hash pay.Word) (p Payment, ok bool, err error) {
-	err = b.settles(ctx, func(tx queries) error {
-		if err := b.peers.serialize(ctx, tx); err != nil { // its payer may send it again
+	err = b.settlerTx(ctx, func(tx queries) error {
+		if err := b.peers.serialize(ctx, tx); err != nil { // its payer may send it again meanwhile
 			return err
 		}
 		n, err := tx.exec(ctx, `UPDATE payment SET service = 'served', charge = 0, captured = amount, fee = 0, holder = ?2, settlement = 'settling', tx = ?3, look_at = 0,

@@ -41,7 +41,7 @@ func TestReleasedPaymentsAreLookedForAndKeptOnce(t *testing.T) {
 			}
 		}
 		want("at once", 9)
-		clock.by = againTime + time.Second
+		clock.by = firstQueryDelay + time.Second
 		want("after a while", 9, ids[0], ids[1], ids[2], ids[3])
 		want("some of them", 2, ids[0], ids[1])
 		if err := b.LookAgain(t.Context(), ids[0], time.Time{}); err != nil {

@@ -16,7 +16,7 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// View is a payment as its payer and its operator see it.
+// View is the representation of a payment for payers and operators.
 type View struct {
 	State       string       `json:"state"` // serving, released, served, settling, confirmed, final or failed
 	Scheme      pay.Scheme   `json:"scheme"`
@@ -24,18 +24,18 @@ type View struct {
 	Asset       string       `json:"asset"`
 	Payer       string       `json:"payer"`
 	PayTo       string       `json:"pay_to"`
-	Authorized  policy.Micro `json:"authorized_usd"` // what was signed
-	Amount      policy.Micro `json:"amount_usd"`     // what is moved; 0 until the request was served
+	Authorized  policy.Micro `json:"authorized_usd"` // the signed amount
+	Amount      policy.Micro `json:"amount_usd"`     // moved, or to be moved; 0 until the request was served
 	Fee         policy.Micro `json:"settlement_fee_usd"`
-	Credit      policy.Micro `json:"credit_usd"` // of the amount, what is left to the wallet; below zero: what its credit paid
+	Credit      policy.Micro `json:"credit_usd"` // the part of the amount that is credited to the wallet; below zero: the part of the cost that its credit paid
 	Transaction string       `json:"transaction,omitempty"`
 	Block       uint64       `json:"block,omitempty"`
 	BlockHash   string       `json:"block_hash,omitempty"`
 	Attempts    int          `json:"failed_attempts,omitempty"`
-	Reason      string       `json:"reason,omitempty"` // why the last attempt to settle failed
+	Reason      string       `json:"reason,omitempty"` // of the last failed attempt to settle
 }
 
-// View is the payment as it stands.
+// View returns the current state of the payment.
 func (p *Payment) View() View {
 	v := View{
 		State: p.State(), Scheme: p.Scheme(), Network: p.Network, Asset: p.Asset, Payer: p.From.String(), PayTo: p.To.String(),
@@ -53,7 +53,7 @@ func (p *Payment) View() View {
 	return v
 }
 
-// State is how far the payment is, in one word: its settlement once there is one, else its service.
+// State returns the settlement of the payment once there is one, else its service.
 func (p *Payment) State() string {
 	if p.Settlement == None {
 		return string(p.Service)
@@ -61,7 +61,7 @@ func (p *Payment) State() string {
 	return string(p.Settlement)
 }
 
-// Inspect opens a store without taking part in it; ok is false where there is none. It must be closed.
+// Inspect opens a store for reading; ok is false if there is none. It must be closed.
 func Inspect(ctx context.Context, at Place) (b *Book, ok bool, err error) {
 	if at.File == "" {
 		return inspectDatabase(ctx, at)
@@ -87,7 +87,7 @@ func inspectDatabase(ctx context.Context, at Place) (b *Book, ok bool, err error
 	return &Book{db: db, queries: queries{db, store.ForPostgres}}, true, nil
 }
 
-// Look reads the payment of a request from a store, without taking part in it; ok is false where there is none, or no store.
+// Look reads the payment of a request from a store; ok is false if there is none, or no store.
 func Look(ctx context.Context, at Place, requestID string) (p Payment, ok bool, err error) {
 	b, ok, err := Inspect(ctx, at)
 	if err != nil || !ok {
@@ -97,7 +97,7 @@ func Look(ctx context.Context, at Place, requestID string) (p Payment, ok bool, 
 	return b.ByRequest(ctx, requestID)
 }
 
-// Listed is a payment in a list of an operator's.
+// Listed is a payment in a list for operators.
 type Listed struct {
 	ID      int64     `json:"id"`
 	Request string    `json:"request_id"`
@@ -109,26 +109,26 @@ type Listed struct {
 	Reference string         `json:"-"` // in the ledger
 }
 
-// Filter selects payments. The zero value is all of them.
+// Filter selects payments. The zero value selects all.
 type Filter struct {
 	Payer  *pay.Address
-	State  string // as View has it
-	Before int64  // only payments before this one; 0 is all
-	Limit  int    // at most so many; 0 is 100
+	State  string // as in View
+	Before int64  // only payments with a lower id; 0 means all
+	Limit  int    // maximum number; 0 means 100
 }
 
-// States are the words for how far a payment is.
+// States are the possible states of a payment.
 var States = []string{string(Serving), string(Released), string(Served), string(Settling), string(Confirmed), string(Final), string(Failed)}
 
-// List is payments, the latest first.
+// List returns payments, the latest first.
 func (b *Book) List(ctx context.Context, f Filter) ([]Listed, error) {
 	payer := ""
 	if f.Payer != nil {
 		payer = f.Payer.String()
 	}
-	const usual = 100
+	const defaultLimit = 100
 	found, err := b.list(ctx, `id IN (SELECT id FROM payment WHERE (?1 = '' OR payer = ?1) AND (?2 = '' OR settlement = ?2 OR settlement = 'none' AND service = ?2)
-	AND (?3 = 0 OR id < ?3) ORDER BY id DESC LIMIT ?4)`, payer, f.State, f.Before, cmp.Or(f.Limit, usual))
+	AND (?3 = 0 OR id < ?3) ORDER BY id DESC LIMIT ?4)`, payer, f.State, f.Before, cmp.Or(f.Limit, defaultLimit))
 	slices.Reverse(found)
 	out := make([]Listed, len(found))
 	for i := range found {
@@ -138,7 +138,7 @@ func (b *Book) List(ctx context.Context, f Filter) ([]Listed, error) {
 	return out, err
 }
 
-// Page is the payments behind one, in the order of their ids.
+// Page returns the payments with ids above after, in the order of their ids.
 func (b *Book) Page(ctx context.Context, after int64, limit int) ([]Payment, error) {
 	return b.list(ctx, `id IN (SELECT id FROM payment WHERE id > ? ORDER BY id LIMIT ?)`, after, limit)
 }

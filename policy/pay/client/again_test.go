@@ -21,9 +21,9 @@ func TestPitfall14WhatWasSignedEarlierIsNotSentAgainstTheRules(t *testing.T) {
 		{"the same rules", func(*client.Rules) {}, ""},
 		{"another scheme beside", func(r *client.Rules) { r.Schemes = []pay.Scheme{pay.SchemeUpTo, pay.SchemeExact} }, ""},
 		{"exact is the usual scheme", func(r *client.Rules) { r.Schemes = nil }, ""},
-		{"the price itself", func(r *client.Rules) { r.Most = 1500 }, ""},
+		{"the price itself", func(r *client.Rules) { r.MaxPrice = 1500 }, ""},
 		{"another payee", func(r *client.Rules) { r.Payees = []pay.Address{{1}} }, "the payee " + payee.String() + " is not allowed"},
-		{"less", func(r *client.Rules) { r.Most = 1499 }, "it is of $0.001500, and a request may cost $0.001499"},
+		{"less", func(r *client.Rules) { r.MaxPrice = 1499 }, "it is of $0.001500, and a request may cost $0.001499"},
 		{"another scheme", func(r *client.Rules) { r.Schemes = []pay.Scheme{pay.SchemeUpTo} }, "the scheme exact is not allowed"},
 		{"another token", func(r *client.Rules) {
 			r.Assets = []client.Asset{{Network: known.Network, Token: pay.Token{Address: pay.Address{9}}}}
@@ -35,7 +35,7 @@ func TestPitfall14WhatWasSignedEarlierIsNotSentAgainstTheRules(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			s := serve(t, &server{then: func(w http.ResponseWriter, _ *pay.Payment) { w.WriteHeader(http.StatusBadGateway) }})
 			p := newPayer(t)
-			p.Rules.Most = 1500
+			p.Rules.MaxPrice = 1500
 			if status, _, _, err := p.get(t.Context(), "one", s.URL); err != nil || status != http.StatusBadGateway {
 				t.Fatal(status, err)
 			}

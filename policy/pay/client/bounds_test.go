@@ -37,8 +37,8 @@ func TestWhatAServerNamesIsBounded(t *testing.T) {
 		{"a longer header", wide(maxHeader + 4), "", 0, 0, "it has more than 32768 bytes"},
 		{"as many offers", "", priceOf(1, maxOffers, 5), maxOffers, 0, ""},
 		{"too many offers", "", priceOf(1, maxOffers+1, 5), 0, 0, errNoOffers.Error()},
-		{"as much", "", priceOf(1, 1, mostValue), 1, 0, ""},
-		{"too much", "", priceOf(1, 1, mostValue+1), 0, 1, ""},
+		{"as much", "", priceOf(1, 1, maxValue), 1, 0, ""},
+		{"too much", "", priceOf(1, 1, maxValue+1), 0, 1, ""},
 		{"version 1 in the header", packed(priceOf(1, 1, 5)), "", 0, 0, errNoPrice.Error()},
 		{"version 2 in the body", "", priceOf(2, 1, 5), 0, 0, errNoPrice.Error()},
 		{"version 3", packed(priceOf(3, 1, 5)), "", 0, 0, errNoPrice.Error()},
@@ -80,7 +80,7 @@ func TestAReceiptIsReadAsItCanBeShown(t *testing.T) {
 // TestSchemeUpToIsAllowedAsItIsSigned: in version 2, and for a facilitator.
 func TestSchemeUpToIsAllowedAsItIsSigned(t *testing.T) {
 	k, _ := pay.FindNetwork("base")
-	r := &Rules{Assets: []Asset{{k.Network, k.USDC}}, Payees: []pay.Address{{1}}, Most: policy.USD}
+	r := &Rules{Assets: []Asset{{k.Network, k.USDC}}, Payees: []pay.Address{{1}}, MaxPrice: policy.USD}
 	o := Offer{Version: 2, Scheme: pay.SchemeUpTo, Network: k.Network.String(), Amount: 5, Asset: k.USDC.Address, PayTo: pay.Address{1}, Timeout: 60, Facilitator: pay.Address{2}.String()}
 	allowed := func(what, want string, change func(o *Offer)) {
 		t.Helper()

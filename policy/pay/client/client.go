@@ -1,9 +1,9 @@
-// Package client pays for requests by the x402 protocol (versions 1 and 2): it reads the price that a server answers with 402, refuses what its rules do not
-// allow, signs an authorization, stores it, and has the request sent again with it. It knows neither how requests are sent nor whose they are, and needs no
-// client of a chain: it is asked for the state of an authorization by three messages.
+// Package client pays for requests by the x402 protocol (versions 1 and 2): it parses the price in a 402 response, refuses offers that its rules do not allow,
+// signs and stores an authorization, and has the request sent again with it. It knows neither how requests are sent nor for whom, and needs no client of a
+// chain: the state of an authorization takes three JSON-RPC calls.
 //
-// Once an authorization has left the process, its request may have been paid for, whatever the answer says or does not say. So nothing is signed for that
-// request again until its outcome is known: the same authorization is sent again while it is valid, and after that the chain is asked (Reconcile).
+// Once an authorization has left the process, the request may have been paid for, whatever the response is. No other authorization is therefore signed for that
+// request until the outcome is known: the same one is sent again while it is valid, and afterwards the chain is queried (Reconcile).
 package client
 
 import (
@@ -28,35 +28,35 @@ import (
 type Wallet struct {
 	Key     Key
 	Rules   Rules
-	Purpose string // whose cap of a day counts, in the book
+	Purpose string // in the book; the daily cap is per purpose
 	Book    *outgoing.Book
-	Quotes  *Quotes // nil: no price is remembered
+	Quotes  *Quotes // nil: prices are not cached
 	Now     func() time.Time
 }
 
-// Request is what is paid for.
+// Request identifies the paid request and limits its price.
 type Request struct {
-	Name string       // of two requests of one name, one authorization at most is in doubt
-	Once bool         // it is not sent again with an authorization that is in doubt
-	Most policy.Micro // that it may cost, beside what the rules allow; zero: only the rules count
+	Name     string       // at most one authorization per name is open
+	Once     bool         // it is not sent again with an open authorization
+	MaxPrice policy.Micro // maximum price, in addition to the rules; zero: only the rules apply
 
-	Like string       // requests of the same name here have like prices; "": its price is not remembered
-	Size policy.Micro // an estimate of its price, by which it is compared with others
+	SimilarKey string       // key of cached prices: requests with the same key have similar prices; "": its price is not cached
+	Size       policy.Micro // estimated price, which is compared with that of the cached price's request
 }
 
-// Send sends the request, with one header more unless name is "".
+// Send sends the request, with an additional header unless name is "".
 type Send func(name, value string) (*http.Response, error)
 
-// Payment is what became of a payment.
+// Payment is the outcome of a payment.
 type Payment struct {
 	outgoing.Authorization
 
-	Receipt Receipt // the payee's word
-	Told    bool    // there is one
-	Resent  bool    // it was signed earlier
+	Receipt    Receipt // the payee's statement
+	HasReceipt bool    // there is a receipt
+	Resent     bool    // the authorization was signed earlier
 }
 
-// UnknownError says that a payment left, and that its request was not answered.
+// UnknownError is the error of a request that was sent with a payment and not answered.
 type UnknownError struct {
 	Payment outgoing.Authorization
 	Err     error
@@ -68,19 +68,19 @@ func (e *UnknownError) Error() string {
 
 func (e *UnknownError) Unwrap() error { return e.Err }
 
-// Do sends a request, and pays for it if the server wants that. Payment is nil where nothing was signed. The error is a *Refusal if the rules allow none of the
-// server's offers, an *outgoing.CapError or *outgoing.DoubtError if the book refuses, an *UnknownError if the payment left and no answer came; else that of Send
-// or of the book. The caller closes the answer's body.
+// Do sends a request, and pays for it if the server requires that. Payment is nil if nothing was signed. The error is a *Refusal if the rules allow none of the
+// server's offers, an *outgoing.CapError or *outgoing.DoubtError if the book refuses, an *UnknownError if the payment was sent and there was no response; else
+// that of Send or of the book. The caller closes the response's body.
 func (w *Wallet) Do(ctx context.Context, r *Request, send Send) (*http.Response, *Payment, error) {
 	doubt, ok, err := w.Book.Doubt(ctx, w.Key.Address(), w.Purpose, r.Name)
 	if err != nil {
 		return nil, nil, err
 	}
 	if ok {
-		return w.sendAgain(ctx, r, &doubt, send)
+		return w.resend(ctx, r, &doubt, send)
 	}
 	if q, ok := w.Quotes.find(r, w.Now()); ok && w.limits(r).allowsAgain(&q) {
-		return w.payKnown(ctx, r, &q, send)
+		return w.payCached(ctx, r, &q, send)
 	}
 	resp, err := send("", "")
 	if err != nil || resp.StatusCode != http.StatusPaymentRequired {
@@ -92,13 +92,13 @@ func (w *Wallet) Do(ctx context.Context, r *Request, send Send) (*http.Response,
 	}
 	resp, p, err := w.payOffer(ctx, r, offer, asset, send)
 	if p != nil && p.State == outgoing.Answered {
-		w.Quotes.note(r, offer, asset, w.Now())
+		w.Quotes.add(r, offer, asset, w.Now())
 	}
 	return resp, p, err
 }
 
-// payKnown pays a price without asking for it. A server that wants another one now is not paid again: it has an authorization of this request.
-func (w *Wallet) payKnown(ctx context.Context, r *Request, q *quote, send Send) (*http.Response, *Payment, error) {
+// payCached pays a cached price without asking for it. A server that requires another one now is not paid again: it has an authorization for this request.
+func (w *Wallet) payCached(ctx context.Context, r *Request, q *quote, send Send) (*http.Response, *Payment, error) {
 	resp, p, err := w.payOffer(ctx, r, &q.offer, q.asset, send)
 	if p == nil || p.State != outgoing.Answered {
 		w.Quotes.drop(r)
@@ -106,14 +106,14 @@ func (w *Wallet) payKnown(ctx context.Context, r *Request, q *quote, send Send) 
 	return resp, p, err
 }
 
-// payOffer signs, stores and sends.
+// payOffer signs and stores the authorization of an offer, and sends the request with it.
 func (w *Wallet) payOffer(ctx context.Context, r *Request, o *Offer, a Asset, send Send) (*http.Response, *Payment, error) {
 	p, err := w.sign(o, a)
 	if err != nil {
 		return nil, nil, err
 	}
 	p.Request = r.Name
-	if err := w.Book.Add(ctx, &p.Authorization, w.Rules.MostDaily); err != nil {
+	if err := w.Book.Add(ctx, &p.Authorization, w.Rules.MaxDaily); err != nil {
 		return nil, nil, err
 	}
 	return w.pay(ctx, p, send)
@@ -122,13 +122,13 @@ func (w *Wallet) payOffer(ctx context.Context, r *Request, o *Offer, a Asset, se
 // limits are the rules for one request.
 func (w *Wallet) limits(r *Request) *Rules {
 	rules := w.Rules
-	if r.Most > 0 {
-		rules.Most = min(rules.Most, r.Most)
+	if r.MaxPrice > 0 {
+		rules.MaxPrice = min(rules.MaxPrice, r.MaxPrice)
 	}
 	return &rules
 }
 
-// price is the offer of an answer that is accepted. It closes the answer.
+// price returns the accepted offer of a response, which it closes.
 func (w *Wallet) price(resp *http.Response, r *Request) (*Offer, Asset, error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
 	if err = errors.Join(err, resp.Body.Close()); err != nil {
@@ -141,18 +141,18 @@ func (w *Wallet) price(resp *http.Response, r *Request) (*Offer, Asset, error) {
 	return w.limits(r).choose(offers, unread)
 }
 
-// sendAgain sends an authorization again that is in doubt: it can be used once, so this costs nothing more.
-func (w *Wallet) sendAgain(ctx context.Context, r *Request, doubt *outgoing.Authorization, send Send) (*http.Response, *Payment, error) {
+// resend sends the request with its open authorization, which can be used only once.
+func (w *Wallet) resend(ctx context.Context, r *Request, doubt *outgoing.Authorization, send Send) (*http.Response, *Payment, error) {
 	if r.Once || w.Now().Unix() >= int64(doubt.ValidBefore) || doubt.Header == "" { //nolint:gosec // a time
 		return nil, nil, &outgoing.DoubtError{First: *doubt}
 	}
-	if why := w.limits(r).forbids(doubt); why != "" { // it may never have left
+	if why := w.limits(r).forbids(doubt); why != "" { // it may not have been sent
 		return nil, nil, &Refusal{Reasons: []string{fmt.Sprintf("a payment for this request was signed at %s, which is not allowed any more: %s", doubt.At.UTC().Format(time.RFC3339), why)}}
 	}
 	return w.pay(ctx, &Payment{Authorization: *doubt, Resent: true}, send)
 }
 
-// pay sends the request with its payment, and notes what became of it.
+// pay sends the request with its payment, and stores the outcome.
 func (w *Wallet) pay(ctx context.Context, p *Payment, send Send) (*http.Response, *Payment, error) {
 	name, value, _ := strings.Cut(p.Header, ": ")
 	resp, err := send(name, value)
@@ -161,24 +161,24 @@ func (w *Wallet) pay(ctx context.Context, p *Payment, send Send) (*http.Response
 		p.Reason = "no answer"
 		return nil, p, errors.Join(&UnknownError{p.Authorization, err}, w.Book.Fail(ctx, p.ID, p.Reason))
 	}
-	p.Receipt, p.Told = readReceipt(resp.Header.Get)
+	p.Receipt, p.HasReceipt = readReceipt(resp.Header.Get)
 	if resp.StatusCode/100 != 2 {
 		reason := fmt.Sprintf("the answer was %d", resp.StatusCode)
-		if p.Told && p.Receipt.ErrorReason != "" {
+		if p.HasReceipt && p.Receipt.ErrorReason != "" {
 			reason += ": " + p.Receipt.ErrorReason
 		}
 		p.Reason = reason
 		return resp, p, w.Book.Fail(ctx, p.ID, reason)
 	}
 	tx := ""
-	if p.Told && p.Receipt.Success {
+	if p.HasReceipt && p.Receipt.Success {
 		tx = p.Receipt.Transaction
 	}
 	p.State, p.Tx = outgoing.Answered, tx
 	return resp, p, w.Book.Answer(ctx, p.ID, tx)
 }
 
-// sign makes the authorization of an offer. It is not stored yet.
+// sign returns the signed authorization of an offer. It is not stored yet.
 func (w *Wallet) sign(o *Offer, asset Asset) (*Payment, error) {
 	a := pay.Authorization{UpTo: o.Scheme == pay.SchemeUpTo, From: w.Key.Address(), To: o.PayTo, Value: o.Amount, ValidBefore: uint64(w.Now().Unix() + o.Timeout)} //nolint:gosec // a time
 	if _, err := rand.Read(a.Nonce[:]); err != nil {
@@ -190,7 +190,7 @@ func (w *Wallet) sign(o *Offer, asset Asset) (*Payment, error) {
 			return nil, err
 		}
 	}
-	text, err := write(o, a.Payload(asset.Token.Address, w.Key.sign(typed.Digest(asset.Token, asset.Network.ID, &a))))
+	text, err := encodePayment(o, a.Payload(asset.Token.Address, w.Key.sign(typed.Digest(asset.Token, asset.Network.ID, &a))))
 	if err != nil {
 		return nil, err
 	}
@@ -208,13 +208,13 @@ type message struct {
 	Version  int             `json:"x402Version"`
 	Scheme   pay.Scheme      `json:"scheme,omitempty"`   // version 1
 	Network  string          `json:"network,omitempty"`  // version 1
-	Resource json.RawMessage `json:"resource,omitempty"` // version 2, as the server wrote it
+	Resource json.RawMessage `json:"resource,omitempty"` // version 2, unchanged from the server
 	Accepted json.RawMessage `json:"accepted,omitempty"` // the same
 	Payload  any             `json:"payload"`
 }
 
-// write is the value of the header with a payment.
-func write(o *Offer, payload any) (string, error) {
+// encodePayment returns the value of a payment's header.
+func encodePayment(o *Offer, payload any) (string, error) {
 	m := message{Version: o.Version, Payload: payload}
 	if o.Version == 1 {
 		m.Scheme, m.Network = o.Scheme, o.Network

@@ -167,7 +167,7 @@ func newPayer(t *testing.T) *payer {
 	}
 	p := &payer{path: filepath.Join(t.TempDir(), "outgoing.db"), now: start}
 	p.Wallet = &client.Wallet{Key: key, Purpose: "test", Now: func() time.Time { return p.now }, Rules: client.Rules{
-		Assets: []client.Asset{{Network: known.Network, Token: known.USDC}}, Payees: []pay.Address{payee}, Most: 2000, MostDaily: 1_000_000,
+		Assets: []client.Asset{{Network: known.Network, Token: known.USDC}}, Payees: []pay.Address{payee}, MaxPrice: 2000, MaxDaily: 1_000_000,
 	}}
 	p.restart(t)
 	return p
@@ -224,7 +224,7 @@ func TestPricesOfBothVersionsArePaid(t *testing.T) {
 			if err != nil || status != http.StatusOK || body != "the answer" {
 				t.Fatalf("%d %q %v", status, body, err)
 			}
-			if !paid.Told || !paid.Receipt.Success || paid.Tx == "" || paid.Value != 1500 || paid.To != payee {
+			if !paid.HasReceipt || !paid.Receipt.Success || paid.Tx == "" || paid.Value != 1500 || paid.To != payee {
 				t.Errorf("the payment is %+v", paid)
 			}
 			if a := p.only(t); a.State != outgoing.Answered || a.Header != "" || a.Tx != paid.Tx || a.UpTo != s.upTo || a.Nonce != paid.Nonce {
@@ -386,7 +386,7 @@ func isRefusal(err error) bool {
 // TestADaysCapHoldsInParallel: requests of many names, with money for three.
 func TestADaysCapHoldsInParallel(t *testing.T) {
 	p := newPayer(t)
-	p.Rules.MostDaily = 3*1500 + 1499
+	p.Rules.MaxDaily = 3*1500 + 1499
 	s := serve(t, &server{})
 	var all sync.WaitGroup
 	for i := range 20 {

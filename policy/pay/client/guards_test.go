@@ -101,7 +101,7 @@ func TestARequestMayCostLessThanTheRulesAllow(t *testing.T) {
 		allowed     bool
 	}{{0, 1500, true}, {1499, 1500, false}, {1500, 1500, true}, {5000, 1500, true}, {0, 2001, false}, {5000, 2001, false}, {1500, 2001, false}} {
 		p, s := newPayer(t), serve(t, &server{price: row.price})
-		resp, _, err := p.Do(t.Context(), &client.Request{Name: "a", Most: row.most}, s.send(t.Context()))
+		resp, _, err := p.Do(t.Context(), &client.Request{Name: "a", MaxPrice: row.most}, s.send(t.Context()))
 		if err == nil {
 			err = resp.Body.Close()
 		}

@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/policy/pay/typed"
 )
 
-// Key is the private key of a wallet. It has no text form: nothing prints it.
+// Key is the private key of a wallet. It is never printed.
 type Key struct {
 	key     *secp256k1.PrivateKey
 	address pay.Address
@@ -20,7 +20,7 @@ type Key struct {
 
 var errKey = errors.New("a wallet's key is 32 bytes as hexadecimal digits, and not zero") // without the key
 
-// ParseKey reads 64 hexadecimal digits, with or without 0x before them and space around them.
+// ParseKey parses 64 hexadecimal digits, with optional 0x and surrounding space.
 func ParseKey(text string) (Key, error) {
 	b, err := hex.DecodeString(strings.TrimPrefix(strings.TrimSpace(text), "0x"))
 	if err != nil || len(b) != 32 {
@@ -35,17 +35,17 @@ func ParseKey(text string) (Key, error) {
 	return Key{k, pay.Address(sum[12:])}, nil
 }
 
-// Address is the wallet's.
+// Address returns the wallet's address.
 func (k Key) Address() pay.Address { return k.address }
 
-// String does not show the key.
+// String implements fmt.Stringer without showing the key.
 func (Key) String() string { return "[key]" }
 
-// GoString does not show the key.
+// GoString implements fmt.GoStringer without showing the key.
 func (Key) GoString() string { return "[key]" }
 
-// sign signs a digest: r, s (the lower one) and v.
+// sign returns the signature of a digest: r, low s and v.
 func (k Key) sign(digest pay.Word) []byte {
-	compact := ecdsa.SignCompact(k.key, digest[:], false) // 27 and the parity, then r and s
+	compact := ecdsa.SignCompact(k.key, digest[:], false) // 27 plus the parity, then r and s
 	return append(append(make([]byte, 0, 65), compact[1:]...), compact[0])
 }

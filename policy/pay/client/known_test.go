@@ -14,7 +14,7 @@ import (
 
 // like sends a request that is like others, of a size.
 func (p *payer) like(ctx context.Context, name, url string, size policy.Micro, once bool) error {
-	resp, _, err := p.Do(ctx, &client.Request{Name: name, Like: "a model", Size: size, Once: once}, func(header, value string) (*http.Response, error) {
+	resp, _, err := p.Do(ctx, &client.Request{Name: name, SimilarKey: "a model", Size: size, Once: once}, func(header, value string) (*http.Response, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 		if err != nil {
 			return nil, err

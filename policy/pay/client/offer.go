@@ -13,7 +13,7 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// Headers of the protocol. Those with 1 are version 1's.
+// Headers of the protocol; 1: of version 1.
 const (
 	headerRequired  = "Payment-Required"
 	headerPayment   = header.Payment
@@ -22,41 +22,41 @@ const (
 	headerResponse1 = "X-Payment-Response"
 )
 
-// Bounds of what a server says.
+// Bounds of a server's price.
 const (
-	maxBody   = 64 << 10 // of an answer with a price
+	maxBody   = 64 << 10 // bytes of a response with a price
 	maxHeader = 32 << 10
 	maxOffers = 32
-	mostValue = 1_000_000 * uint64(policy.USD)
+	maxValue  = 1_000_000 * uint64(policy.USD)
 )
 
-// Offer is one way to pay that a server names. Nothing of it is signed but what the rules allow.
+// Offer is one of a server's ways to pay. Only offers that the rules allow are signed.
 type Offer struct {
-	Version     int // of the protocol
-	Scheme      pay.Scheme
-	Network     string
-	Amount      policy.Micro
-	Asset       pay.Address
-	PayTo       pay.Address
-	Timeout     int64 // seconds that the authorization has to be valid
-	Name        string
-	DomainOf    string // the version of the token's EIP-712 domain
-	Facilitator string
+	Version       int // of the protocol
+	Scheme        pay.Scheme
+	Network       string
+	Amount        policy.Micro
+	Asset         pay.Address
+	PayTo         pay.Address
+	Timeout       int64 // required validity of the authorization, in seconds
+	Name          string
+	DomainVersion string // the version of the token's EIP-712 domain
+	Facilitator   string
 
-	raw      json.RawMessage // as the server wrote it
+	raw      json.RawMessage // unchanged from the server
 	resource json.RawMessage
 }
 
 // terms are the members of an offer in both versions.
 type terms struct {
-	Scheme  pay.Scheme `json:"scheme"`
-	Network string     `json:"network"`
-	Amount  string     `json:"amount"`
-	Most    string     `json:"maxAmountRequired"` // version 1
-	Asset   string     `json:"asset"`
-	PayTo   string     `json:"payTo"`
-	Timeout int64      `json:"maxTimeoutSeconds"`
-	Extra   struct {
+	Scheme    pay.Scheme `json:"scheme"`
+	Network   string     `json:"network"`
+	Amount    string     `json:"amount"`
+	MaxAmount string     `json:"maxAmountRequired"` // version 1
+	Asset     string     `json:"asset"`
+	PayTo     string     `json:"payTo"`
+	Timeout   int64      `json:"maxTimeoutSeconds"`
+	Extra     struct {
 		Name        string `json:"name"`
 		Version     string `json:"version"`
 		Facilitator string `json:"facilitatorAddress"`
@@ -64,7 +64,7 @@ type terms struct {
 	} `json:"extra"`
 }
 
-// challenge is what a server answers with 402, in both versions.
+// challenge is the content of a 402 response, in both versions.
 type challenge struct {
 	Version  int               `json:"x402Version"`
 	Resource json.RawMessage   `json:"resource"`
@@ -76,7 +76,7 @@ var (
 	errNoOffers = errors.New("it names no way to pay")
 )
 
-// readOffers reads a price: of version 2 from the header, else of version 1 from the body. An offer that cannot be read is left out, and says why.
+// readOffers parses a price: of version 2 from the header, else of version 1 from the body. unread has the errors of offers that cannot be parsed.
 func readOffers(required string, body []byte) (all []Offer, unread []string, err error) {
 	version, text := 1, body
 	if required != "" {
@@ -112,13 +112,13 @@ func readOffer(version int, raw json.RawMessage) (o Offer, err error) {
 	what := fmt.Sprintf("%s on %s", clip(string(t.Scheme)), clip(t.Network))
 	amount := t.Amount
 	if version == 1 {
-		amount = t.Most
+		amount = t.MaxAmount
 	}
 	n, err := strconv.ParseUint(amount, 10, 64)
-	if err != nil || n == 0 || n > mostValue {
-		return o, fmt.Errorf("%s: the amount %q is not a whole number from 1 to %d", what, clip(amount), mostValue)
+	if err != nil || n == 0 || n > maxValue {
+		return o, fmt.Errorf("%s: the amount %q is not a whole number from 1 to %d", what, clip(amount), maxValue)
 	}
-	o = Offer{Version: version, Scheme: t.Scheme, Network: t.Network, Amount: policy.Micro(n), Timeout: t.Timeout, Name: t.Extra.Name, DomainOf: t.Extra.Version, Facilitator: t.Extra.Facilitator, raw: raw}
+	o = Offer{Version: version, Scheme: t.Scheme, Network: t.Network, Amount: policy.Micro(n), Timeout: t.Timeout, Name: t.Extra.Name, DomainVersion: t.Extra.Version, Facilitator: t.Extra.Facilitator, raw: raw}
 	if o.Asset, err = pay.ParseAddress(t.Asset); err != nil {
 		return o, fmt.Errorf("%s: the asset is %w", what, err)
 	}
@@ -145,11 +145,11 @@ func decode(text string) ([]byte, error) {
 	return b, nil
 }
 
-// clip shortens what a server sent, for a message.
+// clip shortens a server's text for a message, without control characters.
 func clip(s string) string {
-	const most = 80
-	if len(s) > most {
-		s = s[:most]
+	const limit = 80
+	if len(s) > limit {
+		s = s[:limit]
 	}
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -159,7 +159,7 @@ func clip(s string) string {
 	}, s)
 }
 
-// Receipt is what a payee says of a payment.
+// Receipt is a payee's settlement response.
 type Receipt struct {
 	Success     bool   `json:"success"`
 	ErrorReason string `json:"errorReason"`
@@ -169,7 +169,7 @@ type Receipt struct {
 	Amount      string `json:"amount"`
 }
 
-// readReceipt reads the header that an answer to a payment has; ok is false if there is none that can be read.
+// readReceipt parses the receipt in the headers of a response; ok is false if there is no valid one.
 func readReceipt(get func(string) string) (r Receipt, ok bool) {
 	text := get(headerResponse)
 	if text == "" {

@@ -17,7 +17,7 @@ func FuzzPrices(f *testing.F) {
 			t.Error("an error with offers")
 		}
 		for _, o := range offers {
-			if o.Amount <= 0 || uint64(o.Amount) > mostValue || o.Version != 1 && o.Version != 2 {
+			if o.Amount <= 0 || uint64(o.Amount) > maxValue || o.Version != 1 && o.Version != 2 {
 				t.Errorf("%+v", o)
 			}
 			r := Rules{}

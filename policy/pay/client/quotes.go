@@ -8,47 +8,47 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Quotes are the prices that servers named for requests that they served: a like request is paid for with its first message. Safe for concurrent use.
-type Quotes struct{ known *lru.Cache[string, quote] }
+// Quotes caches the prices of served requests: a similar request is sent with a payment immediately. Safe for concurrent use.
+type Quotes struct{ cache *lru.Cache[string, quote] }
 
-// quote is a price that was accepted.
+// quote is an accepted price.
 type quote struct {
 	offer Offer
 	asset Asset
-	size  policy.Micro // of its request
+	size  policy.Micro // estimated price of its request
 	until time.Time
 }
 
-// Bounds of what is remembered.
+// Bounds of cached prices.
 const (
-	mostQuotes = 1024
-	quoteTime  = time.Hour
-	leastSize  = 80 // percent of the size of a quote's request, that a like one has at least: a small one would be paid too much
+	maxQuotes      = 1024
+	quoteTime      = time.Hour
+	minSizePercent = 80 // minimum size of a similar request, in percent of the cached one's: a smaller one would pay too much
 )
 
-// NewQuotes remembers none yet.
+// NewQuotes returns an empty cache.
 func NewQuotes() *Quotes {
-	known, _ := lru.New[string, quote](mostQuotes) // fails for sizes below 1 only
+	known, _ := lru.New[string, quote](maxQuotes) // fails for sizes below 1 only
 	return &Quotes{known}
 }
 
-// find is a price that covers a request.
+// find returns a cached price that covers a request.
 func (q *Quotes) find(r *Request, now time.Time) (quote, bool) {
-	if q == nil || r.Like == "" {
+	if q == nil || r.SimilarKey == "" {
 		return quote{}, false
 	}
-	got, ok := q.known.Get(r.Like)
-	return got, ok && now.Before(got.until) && r.Size <= got.size && r.Size >= got.size/100*leastSize
+	got, ok := q.cache.Get(r.SimilarKey)
+	return got, ok && now.Before(got.until) && r.Size <= got.size && r.Size >= got.size/100*minSizePercent
 }
 
-func (q *Quotes) note(r *Request, o *Offer, a Asset, now time.Time) {
-	if q != nil && r.Like != "" {
-		q.known.Add(r.Like, quote{*o, a, r.Size, now.Add(quoteTime)})
+func (q *Quotes) add(r *Request, o *Offer, a Asset, now time.Time) {
+	if q != nil && r.SimilarKey != "" {
+		q.cache.Add(r.SimilarKey, quote{*o, a, r.Size, now.Add(quoteTime)})
 	}
 }
 
 func (q *Quotes) drop(r *Request) {
 	if q != nil {
-		q.known.Remove(r.Like)
+		q.cache.Remove(r.SimilarKey)
 	}
 }

@@ -76,7 +76,7 @@ func startRogue(t *testing.T, random *rand.Rand) *rogue {
 	t.Helper()
 	r := &rogue{t: t, p: newPayer(t), random: random, signed: map[pay.Word]*bill{}}
 	r.p.Rules.Schemes = []pay.Scheme{pay.SchemeExact, pay.SchemeUpTo}
-	r.p.Rules.MostDaily = mostInDay
+	r.p.Rules.MaxDaily = mostInDay
 	r.p.Quotes = client.NewQuotes()
 	r.Server = httptest.NewServer(r)
 	t.Cleanup(r.Close)
@@ -114,8 +114,8 @@ func (r *rogue) plan(number int) (times int, reconcile bool, q client.Request) {
 	case 3:
 		reconcile = true
 	}
-	q.Like, q.Once = oneOf(r.random, "", "", "model"), r.random.IntN(4) == 0
-	q.Size, q.Most = policy.Micro(90+r.random.IntN(20)), oneOf[policy.Micro](r.random, 0, 0, 1000)
+	q.SimilarKey, q.Once = oneOf(r.random, "", "", "model"), r.random.IntN(4) == 0
+	q.Size, q.MaxPrice = policy.Micro(90+r.random.IntN(20)), oneOf[policy.Micro](r.random, 0, 0, 1000)
 	return times, reconcile, q
 }
 
@@ -128,7 +128,7 @@ func (r *rogue) ask(q *client.Request) {
 			return nil, err
 		}
 		req.Header.Set("X-Name", q.Name)
-		req.Header.Set("X-Most", strconv.FormatInt(int64(q.Most), 10))
+		req.Header.Set("X-Most", strconv.FormatInt(int64(q.MaxPrice), 10))
 		if header != "" {
 			req.Header.Set(header, value)
 		}

@@ -18,31 +18,31 @@ import (
 	"bardo.money/gateway/policy/pay/typed"
 )
 
-// Node is a node of a chain, which is asked what became of authorizations. Safe for concurrent use.
+// Node is a client of a chain's node, for the states of authorizations. Safe for concurrent use.
 type Node struct {
 	URL     string // of its JSON-RPC interface; it may contain a key, so no error shows it
 	Network pay.Network
 	HTTP    *http.Client
 }
 
-// finality is how long after the end of an authorization the chain's newest block must be for the authorization to be over: a block that is replaced by one of an
-// earlier time does not bring it back.
+// finality is the time after an authorization's expiry that the newest block must have for the authorization to count as unused: a reorganisation can replace
+// blocks by earlier ones.
 const finality = 2 * time.Minute
 
-// Outcome is what a chain knows of an authorization.
+// Outcome is the state of an authorization on the chain.
 type Outcome string
 
 // The outcomes.
 const (
-	Pending Outcome = "pending" // it was not used, and may be
+	Pending Outcome = "pending" // not used yet
 	Used    Outcome = "used"
-	Over    Outcome = "over" // it was not used, and never can be
+	Expired Outcome = "over" // not used, and expired
 )
 
-// Outcome asks the chain.
+// Outcome queries the chain for the state of an authorization.
 func (n *Node) Outcome(ctx context.Context, token pay.Address, a *pay.Authorization) (Outcome, error) {
 	var id, answer string
-	if err := n.ask(ctx, &id, "eth_chainId"); err != nil {
+	if err := n.call(ctx, &id, "eth_chainId"); err != nil {
 		return "", err
 	}
 	if got, err := quantity(id); err != nil || got != n.Network.ID {
@@ -52,7 +52,7 @@ func (n *Node) Outcome(ctx context.Context, token pay.Address, a *pay.Authorizat
 		Number string `json:"number"`
 		Time   string `json:"timestamp"`
 	}
-	if err := n.ask(ctx, &head, "eth_getBlockByNumber", "latest", false); err != nil {
+	if err := n.call(ctx, &head, "eth_getBlockByNumber", "latest", false); err != nil {
 		return "", err
 	}
 	at, err := quantity(head.Time)
@@ -60,7 +60,7 @@ func (n *Node) Outcome(ctx context.Context, token pay.Address, a *pay.Authorizat
 		return "", errNode
 	}
 	to, data := typed.State(token, a)
-	if err := n.ask(ctx, &answer, "eth_call", map[string]string{"to": to.String(), "data": "0x" + hex.EncodeToString(data)}, head.Number); err != nil { // of the block whose time counts
+	if err := n.call(ctx, &answer, "eth_call", map[string]string{"to": to.String(), "data": "0x" + hex.EncodeToString(data)}, head.Number); err != nil { // of the block whose time is compared
 		return "", err
 	}
 	raw, err := hex.DecodeString(strings.TrimPrefix(answer, "0x"))
@@ -74,7 +74,7 @@ func (n *Node) Outcome(ctx context.Context, token pay.Address, a *pay.Authorizat
 	case used:
 		return Used, nil
 	case at > a.ValidBefore+uint64(finality/time.Second):
-		return Over, nil
+		return Expired, nil
 	}
 	return Pending, nil
 }
@@ -89,8 +89,8 @@ func quantity(text string) (uint64, error) {
 	return strconv.ParseUint(digits, 16, 64)
 }
 
-// ask sends one JSON-RPC message.
-func (n *Node) ask(ctx context.Context, into any, method string, params ...any) error {
+// call makes one JSON-RPC call.
+func (n *Node) call(ctx context.Context, into any, method string, params ...any) error {
 	if params == nil {
 		params = []any{}
 	}
@@ -103,14 +103,14 @@ func (n *Node) ask(ctx context.Context, into any, method string, params ...any) 
 		return errors.New("the node's address is not valid")
 	}
 	req.Header.Set("Content-Type", "application/json")
-	here := *n.HTTP
-	here.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the next server would read the address in Referer
-	resp, err := here.Do(req)
+	client := *n.HTTP
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the next server would get the address, with its key, in Referer
+	resp, err := client.Do(req)
 	if err != nil {
 		return errors.New("the node cannot be reached")
 	}
 	defer resp.Body.Close()
-	const most = 1 << 20
+	const maxAnswer = 1 << 20
 	var answer struct {
 		Result json.RawMessage `json:"result"`
 		Error  *struct {
@@ -120,7 +120,7 @@ func (n *Node) ask(ctx context.Context, into any, method string, params ...any) 
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("the node answers %d", resp.StatusCode)
 	}
-	if json.NewDecoder(io.LimitReader(resp.Body, most)).Decode(&answer) != nil {
+	if json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&answer) != nil {
 		return errNode
 	}
 	if answer.Error != nil {
@@ -132,8 +132,8 @@ func (n *Node) ask(ctx context.Context, into any, method string, params ...any) 
 	return nil
 }
 
-// Reconcile asks the chains of the nodes what became of all authorizations whose outcome is not known, and notes it. It returns how many are left. What fails for one does
-// not keep it from the others.
+// Reconcile queries the nodes for the outcomes of all authorizations whose outcome is unknown, and stores them. It returns the number that are still unknown. An
+// error of one does not affect the others.
 func Reconcile(ctx context.Context, b *outgoing.Book, nodes []*Node) (left int, err error) {
 	all, err := b.Unsettled(ctx)
 	errs := []error{err}

@@ -5,7 +5,7 @@ import (
 	"bardo.money/gateway/policy/pay/typed"
 )
 
-// The calls of a token and of a contract wallet. Each has few arguments, of fixed types, so they are written by hand.
+// Encoded calls of a token and of a contract wallet. Each has few arguments of fixed types, so they are encoded by hand.
 
 var (
 	transferWithSignature = typed.Selector("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)")
@@ -17,7 +17,8 @@ var (
 // ecdsaSize is the size of a signature of an account without code: r, s and v.
 const ecdsaSize = 65
 
-// transferCall is the call of the token that uses an EIP-3009 authorization. A signature of 65 bytes goes in parts, which every version of the token takes.
+// transferCall returns the call of the token that uses an EIP-3009 authorization. A signature of 65 bytes is passed as v, r and s, which every version of the token
+// accepts.
 func transferCall(a *pay.Authorization, signature []byte) []byte {
 	if len(signature) == ecdsaSize {
 		b := append([]byte(nil), transferWithParts...)
@@ -31,7 +32,7 @@ func transferCall(a *pay.Authorization, signature []byte) []byte {
 	return appendBytes(b, signature)
 }
 
-// appendBytes appends the length of some bytes, and them, to a whole number of words.
+// appendBytes appends a bytes argument: its length and content, padded to a whole number of words.
 func appendBytes(b, of []byte) []byte {
 	b = append(b, typed.Number(uint64(len(of)))...)
 	b = append(b, of...)
@@ -47,7 +48,7 @@ func signatureCall(digest pay.Word, signature []byte) []byte {
 	return appendBytes(append(b, typed.Number(2*32)...), signature)
 }
 
-// digest is what the payer of an authorization signs.
+// digest returns the digest that the payer of an authorization signs.
 func (n *Node) digest(a *pay.Authorization) pay.Word {
 	if a.UpTo {
 		return typed.Permit(n.permits, n.terms.Asset.Address, a)

@@ -22,15 +22,15 @@ import (
 
 // Agents reads the registries of agents (ERC-8004). Safe for concurrent use.
 type Agents struct {
-	o     identity.NodeOptions
-	rpc   *rpc.Client
-	eth   *ethclient.Client
-	right atomic.Bool // the node was found to be of the realm's chain, with its registries
+	o       identity.NodeOptions
+	rpc     *rpc.Client
+	eth     *ethclient.Client
+	checked atomic.Bool // Check has succeeded
 }
 
 var _ identity.Chain = (*Agents)(nil)
 
-// registryGas is what a registry may use to answer.
+// registryGas is the gas limit of calls to contracts that are only read.
 const registryGas = 10_000_000
 
 var errAnswer = errors.New("a contract answered something else than expected")
@@ -42,7 +42,7 @@ var (
 	getRegistry    = typed.Selector("getIdentityRegistry()")
 )
 
-// OpenAgents makes the client of a node. It does not ask the node anything yet.
+// OpenAgents returns the client of a node. It makes no call yet.
 func OpenAgents(ctx context.Context, o identity.NodeOptions) (*Agents, error) {
 	c, err := dial(ctx, o.URL)
 	if err != nil {
@@ -53,7 +53,7 @@ func OpenAgents(ctx context.Context, o identity.NodeOptions) (*Agents, error) {
 
 // Check implements identity.Chain.
 func (n *Agents) Check(ctx context.Context) error {
-	if n.right.Load() {
+	if n.checked.Load() {
 		return nil
 	}
 	r := &n.o.Realm
@@ -74,11 +74,11 @@ func (n *Agents) Check(ctx context.Context) error {
 	if err := n.checkReputation(ctx); err != nil {
 		return err
 	}
-	n.right.Store(true)
+	n.checked.Store(true)
 	return nil
 }
 
-// checkReputation makes sure that the registry of opinions is about the agents of the registry of identities.
+// checkReputation verifies that the reputation registry belongs to the identity registry.
 func (n *Agents) checkReputation(ctx context.Context) error {
 	if n.o.Reputation == (pay.Address{}) {
 		return nil
@@ -97,7 +97,7 @@ func (n *Agents) checkReputation(ctx context.Context) error {
 // Agent implements identity.Chain.
 func (n *Agents) Agent(ctx context.Context, id pay.Word) (a identity.Agent, err error) {
 	var owner, wallet hexutil.Bytes
-	batch := []rpc.BatchElem{n.ask(n.o.Realm.Registry, append(bytes.Clone(ownerOf), id[:]...), &owner), n.ask(n.o.Realm.Registry, append(bytes.Clone(getAgentWallet), id[:]...), &wallet)}
+	batch := []rpc.BatchElem{n.ethCall(n.o.Realm.Registry, append(bytes.Clone(ownerOf), id[:]...), &owner), n.ethCall(n.o.Realm.Registry, append(bytes.Clone(getAgentWallet), id[:]...), &wallet)}
 	if err := n.rpc.BatchCallContext(ctx, batch); err != nil {
 		return a, scrub(err)
 	}
@@ -120,7 +120,7 @@ func (n *Agents) Agent(ctx context.Context, id pay.Word) (a identity.Agent, err 
 	return a, err
 }
 
-func (n *Agents) ask(of pay.Address, data []byte, out *hexutil.Bytes) rpc.BatchElem {
+func (n *Agents) ethCall(of pay.Address, data []byte, out *hexutil.Bytes) rpc.BatchElem {
 	return rpc.BatchElem{Method: "eth_call", Result: out, Args: []any{map[string]any{"to": common.Address(of), "data": hexutil.Bytes(data), "gas": hexutil.Uint64(registryGas)}, "latest"}}
 }
 
@@ -131,7 +131,7 @@ func readAddress(b []byte) (a pay.Address, err error) {
 	return pay.Address(b[12:]), nil
 }
 
-// Score implements identity.Chain. Each reviewer is asked about alone, so that one of them who gives a value beyond the scale counts no more than the scale.
+// Score implements identity.Chain. Each reviewer is queried separately, so that a value beyond the scale counts at most as the scale.
 func (n *Agents) Score(ctx context.Context, id pay.Word) (int64, error) {
 	tags := n.o.Tags
 	if len(tags) == 0 {
@@ -140,7 +140,7 @@ func (n *Agents) Score(ctx context.Context, id pay.Word) (int64, error) {
 	batch := make([]rpc.BatchElem, 0, len(n.o.Reviewers)*len(tags))
 	for _, who := range n.o.Reviewers {
 		for _, tag := range tags {
-			batch = append(batch, n.ask(n.o.Reputation, summaryCall(id, who, tag), new(hexutil.Bytes)))
+			batch = append(batch, n.ethCall(n.o.Reputation, summaryCall(id, who, tag), new(hexutil.Bytes)))
 		}
 	}
 	if len(batch) == 0 || n.o.Reputation == (pay.Address{}) {
@@ -155,7 +155,7 @@ func (n *Agents) Score(ctx context.Context, id pay.Word) (int64, error) {
 			return 0, scrub(e.Error)
 		}
 		out, _ := e.Result.(*hexutil.Bytes)
-		part, err := opinion(*out, n.o.Scale)
+		part, err := scorePart(*out, n.o.Scale)
 		if err != nil {
 			return 0, err
 		}
@@ -164,24 +164,24 @@ func (n *Agents) Score(ctx context.Context, id pay.Word) (int64, error) {
 	return new(big.Int).Quo(sum.Num(), sum.Denom()).Int64(), nil
 }
 
-// summaryCall is the question for the opinions of one reviewer with a tag, "" for any.
+// summaryCall returns the call for the summary of one reviewer's feedback with a tag, "" for any.
 func summaryCall(id pay.Word, who pay.Address, tag string) []byte {
 	text := appendBytes(nil, []byte(tag))
 	b := append(bytes.Clone(getSummary), id[:]...)
-	b = append(b, typed.Number(4*32)...)                   // the list of clients stands behind the four arguments
-	b = append(b, typed.Number(6*32)...)                   // the first tag behind that
-	b = append(b, typed.Number(6*32+uint64(len(text)))...) // the second, which is empty, behind the first
+	b = append(b, typed.Number(4*32)...)                   // offset of the list of clients, after the four arguments
+	b = append(b, typed.Number(6*32)...)                   // offset of the first tag, after the list
+	b = append(b, typed.Number(6*32+uint64(len(text)))...) // offset of the second tag, which is empty, after the first
 	b = append(append(b, typed.Number(1)...), typed.Address(who)...)
 	return append(append(b, text...), typed.Number(0)...)
 }
 
 const (
-	maxOpinions = 1_000_000 // of one reviewer that count
+	maxOpinions = 1_000_000 // of one reviewer that are counted
 	maxDecimals = 18
 )
 
-// opinion is a summary as a part of the score: the number of opinions, times their average on a scale from 0 to 1.
-func opinion(b []byte, scale int64) (*big.Rat, error) {
+// scorePart returns a summary's part of the score: the number of opinions times their average on a scale from 0 to 1.
+func scorePart(b []byte, scale int64) (*big.Rat, error) {
 	if len(b) != 3*32 || !bytes.Equal(b[:24], make([]byte, 24)) || !bytes.Equal(b[64:95], make([]byte, 31)) || b[95] > maxDecimals {
 		return nil, errAnswer
 	}

@@ -210,7 +210,7 @@ func FuzzOpinion(f *testing.F) {
 	b, _ := hex.DecodeString(summary(60, "100", 0))
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if n, err := opinion(b, 100); err == nil && (n.Sign() < 0 || n.Cmp(big.NewRat(maxOpinions, 1)) > 0) {
+		if n, err := scorePart(b, 100); err == nil && (n.Sign() < 0 || n.Cmp(big.NewRat(maxOpinions, 1)) > 0) {
 			t.Errorf("an opinion counts for %s", n)
 		}
 	})

@@ -1,5 +1,5 @@
-// Package evm is a node of an EVM chain, and the key that settles payments there: the pay.Chain of programs that take payments themselves. It knows the
-// form of authorizations (EIP-3009, EIP-712), signatures (ECDSA, ERC-1271) and transactions; it stores nothing.
+// Package evm is the client of an EVM chain's node, with the settlement key: the pay.Chain of programs that settle payments themselves. It implements
+// authorizations (EIP-3009, EIP-712), signatures (ECDSA, ERC-1271) and transactions; it stores nothing.
 package evm
 
 import (
@@ -26,7 +26,7 @@ import (
 	"bardo.money/gateway/policy/pay/typed"
 )
 
-// Node is a node's client. Safe for concurrent use.
+// Node is the client of a node. Safe for concurrent use.
 type Node struct {
 	rpc     *rpc.Client
 	eth     *ethclient.Client
@@ -37,22 +37,22 @@ type Node struct {
 	domain  pay.Word
 	permits pay.Word // the domain of Permit2
 	terms   *pay.Terms
-	upTo    atomic.Bool // the chain has the contracts of scheme upto
-	right   atomic.Bool // the node was found to be of the terms' chain, and the token to have the terms' domain
+	upTo    atomic.Bool // the contracts of scheme upto were found on the chain
+	checked atomic.Bool // Check has succeeded
 }
 
 var _ pay.Chain = (*Node)(nil)
 
-// Bounds of what a node is asked.
+// Bounds of calls to a node.
 const (
 	callTime    = 10 * time.Second
-	walletGas   = 200_000       // for a contract wallet to check a signature
-	transferGas = 600_000       // for a transfer whose payer is a contract wallet
+	walletGas   = 200_000       // limit for a contract wallet's check of a signature
+	transferGas = 600_000       // limit for a transfer, whose payer may be a contract wallet
 	maxAnswer   = 8 << 20       // bytes of an answer
-	logBlocks   = uint64(1_000) // of one search for a transfer
+	logBlocks   = uint64(1_000) // in one query for a transfer
 )
 
-// Open makes a node's client. It does not ask the node anything yet.
+// Open returns a node's client. It makes no call yet.
 func Open(ctx context.Context, o pay.NodeOptions) (*Node, error) {
 	key, from, err := account(o.Key)
 	if err != nil {
@@ -68,7 +68,7 @@ func Open(ctx context.Context, o pay.NodeOptions) (*Node, error) {
 	}, nil
 }
 
-// account is the one that settles; key is nil where none does.
+// account parses the settlement key; key is nil if there is none.
 func account(text string) (key *ecdsa.PrivateKey, from common.Address, err error) {
 	if text == "" {
 		return nil, from, nil
@@ -83,7 +83,7 @@ var errNoAccount = errors.New("this node has no account that settles")
 
 // Check implements pay.Chain.
 func (n *Node) Check(ctx context.Context) error {
-	if n.right.Load() {
+	if n.checked.Load() {
 		return nil
 	}
 	t := n.terms
@@ -104,11 +104,11 @@ func (n *Node) Check(ctx context.Context) error {
 	if err := n.checkUpTo(ctx); err != nil {
 		return fmt.Errorf("the contracts of scheme upto cannot be asked for: %w", err)
 	}
-	n.right.Store(true)
+	n.checked.Store(true)
 	return nil
 }
 
-// scrub leaves out of an error where the node is: the address may contain a key.
+// scrub removes the node's address from an error, since it may contain a key.
 func scrub(err error) error {
 	if _, ok := errors.AsType[rpc.Error](err); ok {
 		return err
@@ -140,8 +140,8 @@ func (n *Node) Slot(ctx context.Context) (uint64, error) {
 	return slot, nil
 }
 
-// use is the call that makes a transfer, and of which contract.
-func (n *Node) use(t *pay.Transfer) (to common.Address, data []byte) {
+// transferData returns the contract and the call data of a transfer.
+func (n *Node) transferData(t *pay.Transfer) (to common.Address, data []byte) {
 	if t.UpTo {
 		return common.Address(pay.UpToProxy), settleCall(n.terms.Asset.Address, t)
 	}
@@ -149,22 +149,22 @@ func (n *Node) use(t *pay.Transfer) (to common.Address, data []byte) {
 }
 
 // Prepare implements pay.Chain.
-func (n *Node) Prepare(ctx context.Context, t *pay.Transfer, slot uint64, least pay.Fees) (*pay.Transaction, error) {
+func (n *Node) Prepare(ctx context.Context, t *pay.Transfer, slot uint64, minFees pay.Fees) (*pay.Transaction, error) {
 	if n.key == nil {
 		return nil, errNoAccount
 	}
 	if err := n.Check(ctx); err != nil {
 		return nil, err
 	}
-	to, data := n.use(t)
+	to, data := n.transferData(t)
 	if t.Mark != (pay.Mark{}) {
 		data = append(data, t.Mark[:]...)
 	}
-	gas, err := n.eth.EstimateGas(ctx, ethereum.CallMsg{From: n.from, To: &to, Data: data, Gas: transferGas}) // the payer's contract may take as much as it likes
+	gas, err := n.eth.EstimateGas(ctx, ethereum.CallMsg{From: n.from, To: &to, Data: data, Gas: transferGas}) // the payer's contract may use any amount
 	if err != nil {
 		return nil, revertOf(err)
 	}
-	fees, err := n.fees(ctx, least)
+	fees, err := n.fees(ctx, minFees)
 	if err != nil {
 		return nil, err
 	}
@@ -181,8 +181,8 @@ func (n *Node) Prepare(ctx context.Context, t *pay.Transfer, slot uint64, least 
 	return &pay.Transaction{Hash: pay.Word(tx.Hash()), Slot: slot, Raw: raw, Fees: fees}, nil
 }
 
-// fees are the node's suggestion, with room for two full blocks, and at least those given.
-func (n *Node) fees(ctx context.Context, least pay.Fees) (pay.Fees, error) {
+// fees returns the node's suggestion, with a base fee of twice the current one, and at least minFees.
+func (n *Node) fees(ctx context.Context, minFees pay.Fees) (pay.Fees, error) {
 	tip, err := n.eth.SuggestGasTipCap(ctx)
 	if err != nil {
 		return pay.Fees{}, scrub(err)
@@ -191,18 +191,18 @@ func (n *Node) fees(ctx context.Context, least pay.Fees) (pay.Fees, error) {
 	if err != nil {
 		return pay.Fees{}, scrub(err)
 	}
-	most := new(big.Int).Set(tip)
+	feeCap := new(big.Int).Set(tip)
 	if h.BaseFee != nil {
-		most.Add(most, new(big.Int).Mul(h.BaseFee, big.NewInt(2)))
+		feeCap.Add(feeCap, new(big.Int).Mul(h.BaseFee, big.NewInt(2)))
 	}
-	f := pay.Fees{Tip: atLeast(tip, least.Tip), Cap: atLeast(most, least.Cap)}
+	f := pay.Fees{Tip: atLeast(tip, minFees.Tip), Cap: atLeast(feeCap, minFees.Cap)}
 	f.Cap = atLeast(f.Cap, f.Tip)
 	return f, nil
 }
 
-func atLeast(n, least *big.Int) *big.Int {
-	if least != nil && n.Cmp(least) < 0 {
-		return least
+func atLeast(n, floor *big.Int) *big.Int {
+	if floor != nil && n.Cmp(floor) < 0 {
+		return floor
 	}
 	return n
 }
@@ -219,7 +219,7 @@ func (n *Node) Send(ctx context.Context, raw []byte) error {
 	return nil
 }
 
-// Receipt implements pay.Chain. A transaction that moves by a permit is this account's own: its use of the permit needs no event.
+// Receipt implements pay.Chain. Permits are used only by this account's transactions, and emit no event of their use.
 func (n *Node) Receipt(ctx context.Context, hash pay.Word, t *pay.Transfer) (r pay.Receipt, ok bool, err error) {
 	got, err := n.eth.TransactionReceipt(ctx, common.Hash(hash))
 	if errors.Is(err, ethereum.NotFound) {
@@ -256,7 +256,7 @@ func topic(a pay.Address) common.Hash { return common.BytesToHash(a[:]) }
 
 // Used implements pay.Chain.
 func (n *Node) Used(ctx context.Context, a *pay.Authorization) (bool, error) {
-	to, data := n.state(a)
+	to, data := n.stateData(a)
 	out, err := n.eth.CallContract(ctx, ethereum.CallMsg{To: &to, Data: data}, nil)
 	if err != nil {
 		return false, scrub(err)
@@ -264,8 +264,8 @@ func (n *Node) Used(ctx context.Context, a *pay.Authorization) (bool, error) {
 	return typed.Used(a, out)
 }
 
-// state asks whether an authorization was used.
-func (n *Node) state(a *pay.Authorization) (to common.Address, data []byte) {
+// stateData returns the contract and the call data that query whether an authorization was used.
+func (n *Node) stateData(a *pay.Authorization) (to common.Address, data []byte) {
 	contract, data := typed.State(n.terms.Asset.Address, a)
 	return common.Address(contract), data
 }
@@ -279,7 +279,7 @@ func (n *Node) FindTransfer(ctx context.Context, t *pay.Transfer, from uint64) (
 	for ; from <= head.Number; from += logBlocks {
 		logs, err := n.eth.FilterLogs(ctx, ethereum.FilterQuery{
 			FromBlock: new(big.Int).SetUint64(from), ToBlock: new(big.Int).SetUint64(min(from+logBlocks-1, head.Number)), Addresses: []common.Address{n.token},
-			Topics: traces(t),
+			Topics: eventTopics(t),
 		})
 		if err != nil {
 			return pay.Word{}, false, scrub(err)
@@ -305,16 +305,16 @@ func (n *Node) Mark(ctx context.Context, hash pay.Word) (pay.Mark, error) {
 	return pay.ParseMark(tx.Data()), nil
 }
 
-// traces are the topics of the token's event that the use of an authorization leaves. A permit leaves none of its own, but the transfer.
-func traces(t *pay.Transfer) [][]common.Hash {
+// eventTopics returns the topics of the token's event for the use of an authorization. The use of a permit only emits the transfer.
+func eventTopics(t *pay.Transfer) [][]common.Hash {
 	if t.UpTo {
 		return [][]common.Hash{{transferEvent}, {topic(t.From)}, {topic(t.To)}}
 	}
 	return [][]common.Hash{{useEvent}, {topic(t.From)}, {common.Hash(t.Nonce)}}
 }
 
-// usualGas is what a transfer takes on the public chains, for estimates alone.
-const usualGas = 90_000
+// typicalGas is the typical gas of a transfer, for estimates.
+const typicalGas = 90_000
 
 // Affords implements pay.Chain.
 func (n *Node) Affords(ctx context.Context) (int64, error) {
@@ -326,7 +326,7 @@ func (n *Node) Affords(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	each := new(big.Int).Mul(fees.Cap, big.NewInt(usualGas))
+	each := new(big.Int).Mul(fees.Cap, big.NewInt(typicalGas))
 	if each.Sign() == 0 {
 		each.SetInt64(1)
 	}
@@ -336,7 +336,7 @@ func (n *Node) Affords(ctx context.Context) (int64, error) {
 	return int64(^uint64(0) >> 1), nil
 }
 
-// scrubUnlessRevert is a node's error, but for a call that the contract refuses.
+// scrubUnlessRevert returns a node's error; nil for a call that the contract reverts.
 func scrubUnlessRevert(err error) error {
 	if err == nil {
 		return nil
@@ -348,7 +348,7 @@ func scrubUnlessRevert(err error) error {
 	return err
 }
 
-// revertOf is a *pay.Revert where the node says that a transaction would fail.
+// revertOf returns a *pay.Revert if the node reports that a transaction would fail, else the node's error.
 func revertOf(err error) error {
 	answered, ok := errors.AsType[rpc.Error](err)
 	if !ok {
@@ -361,11 +361,11 @@ func revertOf(err error) error {
 	return &pay.Revert{Reason: clip(text)}
 }
 
-// reverts are the words of nodes for a transaction that would fail.
+// reverts are parts of nodes' error messages for a transaction that would fail.
 var reverts = []string{"revert", "out of gas", "gas required exceeds"}
 
-// clip bounds a text of a contract.
+// clip shortens a contract's text.
 func clip(s string) string {
-	const most = 200
-	return s[:min(len(s), most)]
+	const limit = 200
+	return s[:min(len(s), limit)]
 }

@@ -151,7 +151,7 @@ func FuzzRecover(f *testing.F) {
 
 // TestPitfall19AnAccountWithoutCodeConfirmsNothing, whatever a node says of a call of it; nor does a contract that says more than one word.
 func TestPitfall19AnAccountWithoutCodeConfirmsNothing(t *testing.T) {
-	word := yes.String()
+	word := erc1271Magic.String()
 	for _, row := range []struct {
 		code, says string
 		want       bool
@@ -159,7 +159,7 @@ func TestPitfall19AnAccountWithoutCodeConfirmsNothing(t *testing.T) {
 		code, want := row.code+" says "+row.says, row.want
 		n, p := open(t, map[string]string{"eth_getCode": `"` + row.code + `"`, "eth_call": `"` + row.says + `"`}), vector()
 		p.Signature[5]++
-		err := n.askWallet(t.Context(), p)
+		err := n.verifyByWallet(t.Context(), p)
 		if r, ok := errors.AsType[*pay.Refusal](err); (err == nil) != want || !want && (!ok || r.Reason != pay.ReasonSignature) {
 			t.Errorf("code %s: %v", code, err)
 		}

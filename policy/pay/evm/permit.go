@@ -11,14 +11,14 @@ import (
 	"bardo.money/gateway/policy/pay/typed"
 )
 
-// Scheme upto: a permit of Permit2, which x402's contract uses for its facilitator alone, who says how much is moved.
+// Scheme upto: a permit of Permit2, which x402's contract uses only for the permit's facilitator. The facilitator sets the amount.
 
 var (
 	settleUpTo  = typed.Selector("settle(((address,uint256),uint256,uint256),uint256,address,(address,address,uint256),bytes)")
 	allowanceOf = typed.Selector("allowance(address,address)")
 )
 
-// settleCall is the call of x402's contract that moves an amount.
+// settleCall returns the call of x402's contract that moves an amount.
 func settleCall(token pay.Address, t *pay.Transfer) []byte {
 	const words = 10 // before the signature
 	b := append([]byte(nil), settleUpTo...)
@@ -39,7 +39,7 @@ func allowanceCall(owner pay.Address) []byte {
 	return append(append(append([]byte(nil), allowanceOf...), typed.Address(owner)...), typed.Address(pay.Permit2)...)
 }
 
-// checkUpTo looks whether the chain has what scheme upto needs: x402's contract, and Permit2 for this chain. Where it has not, upto is not offered.
+// checkUpTo checks whether the chain has x402's contract, and Permit2 with this chain's domain. Without them, upto is not offered.
 func (n *Node) checkUpTo(ctx context.Context) error {
 	proxy, permit2 := common.Address(pay.UpToProxy), common.Address(pay.Permit2)
 	code, err := n.eth.CodeAt(ctx, proxy, nil)
@@ -59,7 +59,7 @@ func (n *Node) UpTo() (facilitator pay.Address, ok bool) {
 	return pay.Address(n.from), n.key != nil && n.upTo.Load()
 }
 
-// checkPermit refuses permits that this account may not use, or that the chain cannot have used.
+// checkPermit refuses permits that this account may not use, and all permits if the chain lacks the contracts.
 func (n *Node) checkPermit(p *pay.Payment) error {
 	facilitator, ok := n.UpTo()
 	if !ok {
@@ -71,7 +71,7 @@ func (n *Node) checkPermit(p *pay.Payment) error {
 	return nil
 }
 
-// findSettle finds this account's transaction that used a permit: no other account can.
+// findSettle finds the transaction that used a permit, which only this account can send.
 func (n *Node) findSettle(ctx context.Context, t *pay.Transfer, logs []types.Log) (hash pay.Word, ok bool, err error) {
 	for i := range logs {
 		tx, _, err := n.eth.TransactionByHash(ctx, logs[i].TxHash)
@@ -85,7 +85,7 @@ func (n *Node) findSettle(ctx context.Context, t *pay.Transfer, logs []types.Log
 	return pay.Word{}, false, nil
 }
 
-// isSettle reports whether the data of a call is the use of a permit.
+// isSettle reports whether a call uses a permit.
 func isSettle(t *pay.Transfer, data []byte) bool {
 	at := func(word int) pay.Word { return pay.Word(data[4+32*word : 4+32*(word+1)]) }
 	return len(data) > 4+10*32 && [4]byte(data) == [4]byte(settleUpTo) && at(2) == t.Nonce && at(5) == pay.Word(typed.Address(t.From))

@@ -83,7 +83,7 @@ func TestD54UpToIsOfferedWhereItsContractsAre(t *testing.T) {
 // TestPitfall18APermitForAnotherFacilitatorIsRefused, before the chain is asked about it; and any where the scheme is not taken.
 func TestPitfall18APermitForAnotherFacilitatorIsRefused(t *testing.T) {
 	n := open(t, nil)
-	n.right.Store(true)
+	n.checked.Store(true)
 	var r *pay.Refusal
 	if err := n.Verify(t.Context(), permit()); !errors.As(err, &r) || r.Reason != pay.ReasonScheme {
 		t.Errorf("without the contract: %v", err)
@@ -96,7 +96,7 @@ func TestPitfall18APermitForAnotherFacilitatorIsRefused(t *testing.T) {
 	}
 	p = permit()
 	p.Signature[5]++
-	if err := open(t, map[string]string{"eth_getCode": `"0x"`}).askWallet(t.Context(), p); !errors.As(err, &r) || r.Reason != "invalid_permit2_signature" {
+	if err := open(t, map[string]string{"eth_getCode": `"0x"`}).verifyByWallet(t.Context(), p); !errors.As(err, &r) || r.Reason != "invalid_permit2_signature" {
 		t.Errorf("another signature: %v", err)
 	}
 }
@@ -131,7 +131,7 @@ func TestPitfall19ACallOfAStrangersContractHasItsGas(t *testing.T) {
 	t.Cleanup(n.rpc.Close)
 	p := vector()
 	p.From[0]++ // another account than the one that signed, with code
-	if err := n.askWallet(t.Context(), p); err == nil {
+	if err := n.verifyByWallet(t.Context(), p); err == nil {
 		t.Error("it is confirmed")
 	}
 	if len(calls) != 1 || calls[0]["to"] != p.From.String() || calls[0]["gas"] != "0x30d40" {

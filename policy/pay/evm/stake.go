@@ -16,14 +16,14 @@ import (
 
 // Stake reads a position of staked VVV. Safe for concurrent use.
 type Stake struct {
-	o     stake.NodeOptions
-	eth   *ethclient.Client
-	right atomic.Bool // the node was found to be of the network, with the contract
+	o       stake.NodeOptions
+	eth     *ethclient.Client
+	checked atomic.Bool // Check has succeeded
 }
 
 var _ stake.Chain = (*Stake)(nil)
 
-// OpenStake makes the client of a node. It does not ask the node anything yet.
+// OpenStake returns the client of a node. It makes no call yet.
 func OpenStake(ctx context.Context, o stake.NodeOptions) (*Stake, error) {
 	c, err := dial(ctx, o.URL)
 	if err != nil {
@@ -34,7 +34,7 @@ func OpenStake(ctx context.Context, o stake.NodeOptions) (*Stake, error) {
 
 // Check implements stake.Chain.
 func (n *Stake) Check(ctx context.Context) error {
-	if n.right.Load() {
+	if n.checked.Load() {
 		return nil
 	}
 	id, err := n.eth.ChainID(ctx)
@@ -51,11 +51,11 @@ func (n *Stake) Check(ctx context.Context) error {
 	if len(code) == 0 {
 		return &pay.Mismatch{Detail: fmt.Sprintf("there is no contract of staked VVV at %s on %s", n.o.Contract, n.o.Network)}
 	}
-	n.right.Store(true)
+	n.checked.Store(true)
 	return nil
 }
 
-// Staked implements stake.Chain: the balance of staked VVV, which the staking contract itself is the token of.
+// Staked implements stake.Chain. The staking contract is itself the token of staked VVV.
 func (n *Stake) Staked(ctx context.Context) (*big.Int, error) {
 	at := common.Address(n.o.Contract)
 	out, err := n.eth.CallContract(ctx, ethereum.CallMsg{To: &at, Gas: registryGas, Data: balanceCall(n.o.Wallet)}, nil)

@@ -40,7 +40,7 @@ func TestWhatTheTokenRefusesIsNotTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(n.rpc.Close)
-		err = n.tryTransfer(t.Context(), vector())
+		err = n.simulateTransfer(t.Context(), vector())
 		r, refused := errors.AsType[*pay.Refusal](err)
 		switch {
 		case row.want == "" && err == nil:

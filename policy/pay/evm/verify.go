@@ -18,13 +18,13 @@ import (
 	"bardo.money/gateway/policy/pay/typed"
 )
 
-// Signed implements pay.Chain: only signatures with a low s count, so that there is one for each authorization.
+// Signed implements pay.Chain. Only signatures with a low s are valid, so that there is one per authorization.
 func (n *Node) Signed(p *pay.Payment) bool {
 	who, ok := typed.Recover(n.digest(&p.Authorization), p.Signature)
 	return ok && who == p.From
 }
 
-// parity is a signature's v, which is written as 0 and 1 or as 27 and 28.
+// parity returns a signature's v, which is encoded as 0 and 1 or as 27 and 28, as 0 or 1.
 func parity(signature []byte) byte {
 	v := signature[64]
 	if v >= 27 {
@@ -33,7 +33,7 @@ func parity(signature []byte) byte {
 	return v
 }
 
-// Verify implements pay.Chain. The signature is that of an account without code, or else one that the payer's contract confirms.
+// Verify implements pay.Chain. The signature is that of an account without code, or one that the payer's contract confirms (ERC-1271).
 func (n *Node) Verify(ctx context.Context, p *pay.Payment) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -46,19 +46,19 @@ func (n *Node) Verify(ctx context.Context, p *pay.Payment) error {
 		}
 	}
 	if !n.Signed(p) {
-		if err := n.askWallet(ctx, p); err != nil {
+		if err := n.verifyByWallet(ctx, p); err != nil {
 			return err
 		}
 	}
-	return n.tryTransfer(ctx, p)
+	return n.simulateTransfer(ctx, p)
 }
 
 func wrongSignature(p *pay.Payment) error {
 	return p.Refuse(pay.ReasonSignature, "the signature is not the payer's, for this token and chain, with a low s")
 }
 
-// askWallet asks the payer's contract whether the signature is its own.
-func (n *Node) askWallet(ctx context.Context, p *pay.Payment) error {
+// verifyByWallet has the payer's contract verify the signature.
+func (n *Node) verifyByWallet(ctx context.Context, p *pay.Payment) error {
 	is, err := confirms(ctx, n.eth, p.From, n.digest(&p.Authorization), p.Signature)
 	if err == nil && !is {
 		err = wrongSignature(p)
@@ -66,7 +66,7 @@ func (n *Node) askWallet(ctx context.Context, p *pay.Payment) error {
 	return err
 }
 
-// confirms reports whether a contract wallet says that a signature is its own. The contract is a stranger's: it may use little gas, and return one word.
+// confirms reports whether a contract wallet confirms a signature. The contract is not trusted: gas and result are limited.
 func confirms(ctx context.Context, eth *ethclient.Client, wallet pay.Address, d pay.Word, signature []byte) (bool, error) {
 	at := common.Address(wallet)
 	code, err := eth.CodeAt(ctx, at, nil)
@@ -77,24 +77,24 @@ func confirms(ctx context.Context, eth *ethclient.Client, wallet pay.Address, d 
 		return false, nil
 	}
 	out, err := eth.CallContract(ctx, ethereum.CallMsg{To: &at, Gas: walletGas, Data: signatureCall(d, signature)}, nil)
-	if _, ok := errors.AsType[rpc.Error](err); ok { // it reverted, or ran out of gas
+	if _, ok := errors.AsType[rpc.Error](err); ok { // reverted, or out of gas
 		return false, nil
 	}
 	if err != nil {
 		return false, scrub(err)
 	}
-	return len(out) == 32 && pay.Word(out) == yes, nil
+	return len(out) == 32 && pay.Word(out) == erc1271Magic, nil
 }
 
-// yes is a contract's confirmation of a signature: the selector of the call, and nothing behind it.
-var yes = func() (w pay.Word) { copy(w[:], isValidSignature); return w }()
+// erc1271Magic is a contract's confirmation of a signature: the call's selector, padded with zeros.
+var erc1271Magic = func() (w pay.Word) { copy(w[:], isValidSignature); return w }()
 
-// tryTransfer asks in one message for the payer's balance and allowance, the nonce, and what the transfer of the whole value would do.
-func (n *Node) tryTransfer(ctx context.Context, p *pay.Payment) error {
+// simulateTransfer queries, in one batch, the payer's balance and allowance, the nonce, and a simulation of the transfer of the whole value.
+func (n *Node) simulateTransfer(ctx context.Context, p *pay.Payment) error {
 	var state, balance, allowance, moved hexutil.Bytes
 	t := &pay.Transfer{Authorization: p.Authorization, Amount: p.Value, Signature: p.Signature}
-	to, data := n.use(t)
-	about, ask := n.state(&p.Authorization)
+	to, data := n.transferData(t)
+	about, ask := n.stateData(&p.Authorization)
 	batch := []rpc.BatchElem{n.call(to, data, &moved), n.call(about, ask, &state), n.call(n.token, balanceCall(p.From), &balance)}
 	if p.UpTo {
 		batch = append(batch, n.call(n.token, allowanceCall(p.From), &allowance))
@@ -113,7 +113,7 @@ func (n *Node) tryTransfer(ctx context.Context, p *pay.Payment) error {
 	return refusalOf(p, batch[0].Error)
 }
 
-// checkFunds refuses an authorization that was used, and one for more than the payer has, or lets Permit2 have.
+// checkFunds refuses an authorization that was used, or whose value is above the payer's balance or its allowance for Permit2.
 func checkFunds(p *pay.Payment, state, balance, allowance []byte) error {
 	is, err := typed.Used(&p.Authorization, state)
 	if err != nil {
@@ -135,7 +135,7 @@ func covers(amount []byte, value policy.Micro) bool {
 	return len(amount) == 32 && new(big.Int).SetBytes(amount).Cmp(big.NewInt(int64(value))) >= 0
 }
 
-// refusalOf is the refusal of a payment whose transfer the node tried.
+// refusalOf returns the refusal of a payment whose simulated transfer failed.
 func refusalOf(p *pay.Payment, failed error) error {
 	if failed == nil {
 		return nil
@@ -147,15 +147,14 @@ func refusalOf(p *pay.Payment, failed error) error {
 	return err
 }
 
-// call is a call by the settling account.
+// call returns a call by the settling account.
 func (n *Node) call(to common.Address, data []byte, out *hexutil.Bytes) rpc.BatchElem {
 	return rpc.BatchElem{Method: "eth_call", Result: out, Args: []any{map[string]any{
 		"from": n.from, "to": to, "data": hexutil.Bytes(data), "gas": hexutil.Uint64(transferGas),
 	}, "latest"}}
 }
 
-// dial makes the client of a node. It does not ask the node anything yet, and follows no redirect: the address may contain a key, which the next server would
-// read in Referer.
+// dial returns the client of a node. It makes no call yet, and follows no redirect: the address may contain a key, which the next server would get in Referer.
 func dial(ctx context.Context, url string) (*rpc.Client, error) {
 	c, err := rpc.DialOptions(ctx, url, rpc.WithHTTPClient(&http.Client{
 		Transport: bounded{http.DefaultTransport}, Timeout: callTime,
@@ -167,7 +166,7 @@ func dial(ctx context.Context, url string) (*rpc.Client, error) {
 	return c, nil
 }
 
-// bounded limits what a node may answer.
+// bounded limits the size of a node's responses.
 type bounded struct{ http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -179,7 +178,7 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// limited ends a body that is too long in an error.
+// limited returns an error when a body is too long.
 type limited struct {
 	io.ReadCloser
 	left int64

@@ -1,5 +1,5 @@
 // Package facilitator settles payments by an x402 facilitator over HTTP (/supported, /verify, /settle, versions 1 and 2): the pay.Settler of operators without a
-// settling account of their own. It stores nothing, and what a facilitator says of a transfer is only believed when the chain says the same.
+// settling account. It stores nothing. A facilitator's statement about a transfer only counts once the chain confirms it.
 package facilitator
 
 import (
@@ -28,31 +28,31 @@ type Options struct {
 type Client struct {
 	o       Options
 	http    *http.Client
-	version atomic.Int32 // of the protocol that the facilitator settles the terms' payments by; 0 until it was asked
+	version atomic.Int32 // protocol version for the terms' payments; 0 until Check has succeeded
 }
 
 var _ pay.Settler = (*Client)(nil)
 
-// Bounds of what a facilitator is asked. It may wait for the block of a transfer.
+// Bounds of calls.
 const (
-	askTime   = 30 * time.Second
-	maxAnswer = 256 << 10
+	callTimeout = 30 * time.Second // a facilitator may wait for the block of a transfer
+	maxAnswer   = 256 << 10        // bytes
 )
 
-// New makes a client. It does not ask the facilitator anything yet.
+// New returns a client. It makes no call yet.
 func New(o Options) *Client {
 	o.URL = strings.TrimRight(o.URL, "/")
-	return &Client{o: o, http: &http.Client{Timeout: askTime, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	return &Client{o: o, http: &http.Client{Timeout: callTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// kind is what a facilitator settles.
+// kind is a kind of payments that a facilitator settles.
 type kind struct {
 	Version int        `json:"x402Version"`
 	Scheme  pay.Scheme `json:"scheme"`
 	Network string     `json:"network"`
 }
 
-// Check implements pay.Settler. Of two versions the newer one is used.
+// Check implements pay.Settler. It selects the newest common version.
 func (c *Client) Check(ctx context.Context) error {
 	if c.version.Load() != 0 {
 		return nil
@@ -60,7 +60,7 @@ func (c *Client) Check(ctx context.Context) error {
 	var answer struct {
 		Kinds []kind `json:"kinds"`
 	}
-	status, err := c.ask(ctx, http.MethodGet, "/supported", nil, &answer)
+	status, err := c.call(ctx, http.MethodGet, "/supported", nil, &answer)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (c *Client) Settle(ctx context.Context, t *pay.Transfer) (hash pay.Word, er
 		return hash, fmt.Errorf("the facilitator answers %d to /settle", status)
 	}
 	if hash, err = pay.ParseWord(answer.Transaction); err != nil {
-		hash = pay.Word{} // it names none
+		hash = pay.Word{} // it reports none
 	}
 	switch {
 	case *answer.Success:
@@ -127,16 +127,16 @@ func (c *Client) Settle(ctx context.Context, t *pay.Transfer) (hash pay.Word, er
 	return hash, &pay.Refusal{Reason: reason(answer.Reason, pay.ReasonTransfer), Detail: "the facilitator does not settle the payment"}
 }
 
-// reason is a facilitator's code, if it is one.
+// reason returns a facilitator's code, or otherwise if it has not the form of a code.
 func reason(code, otherwise string) string {
-	const most = 100
-	if code == "" || len(code) > most || strings.Trim(code, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {
+	const maxCode = 100
+	if code == "" || len(code) > maxCode || strings.Trim(code, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {
 		return otherwise
 	}
 	return code
 }
 
-// order sends a payment.
+// order posts a payment.
 func (c *Client) order(ctx context.Context, path string, a *pay.Authorization, signature []byte, into any) (status int, err error) {
 	if err := c.Check(ctx); err != nil {
 		return 0, err
@@ -145,11 +145,11 @@ func (c *Client) order(ctx context.Context, path string, a *pay.Authorization, s
 	if err != nil {
 		return 0, err
 	}
-	return c.ask(ctx, http.MethodPost, path, body, into)
+	return c.call(ctx, http.MethodPost, path, body, into)
 }
 
-// ask sends a message, and reads the answer, which is JSON. No error says where the facilitator is: the address may contain a key.
-func (c *Client) ask(ctx context.Context, method, path string, body []byte, into any) (status int, err error) {
+// call makes a call, and parses the JSON response. No error contains the facilitator's address, which may contain a key.
+func (c *Client) call(ctx context.Context, method, path string, body []byte, into any) (status int, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.o.URL+path, bytes.NewReader(body))
 	if err != nil {
 		return 0, errors.New("the facilitator's address is not valid")

@@ -1,8 +1,8 @@
-// Package outgoing stores the payments that this machine's wallets sign for others, in a SQLite file. Each is durable before it leaves, so that no crash and
-// no lost answer leads to a second payment for the same request, and so that a day's cap holds for all processes. It neither signs nor asks a chain.
+// Package outgoing stores the payments that this machine's wallets make, in a SQLite file. Each is stored durably before it is sent, so that neither a crash nor a
+// lost response leads to a second payment for the same request, and so that the daily cap covers all processes. It neither signs nor queries a chain.
 //
-// An authorization is open from its signature on: it may be used, and nobody knows. It is answered once its request was served, which is taken for a payment; used
-// once the chain says so; unused once the chain says that it was not used and never can be: then it has cost nothing. All others count as spent, in full.
+// An authorization is open from its signature on: whether it was used is unknown. It is answered once its request was served; used once the chain confirms the
+// use; unused once the chain shows that it expired unused, and then it has cost nothing. In all other states it counts as spent, in full.
 package outgoing
 
 import (
@@ -21,7 +21,7 @@ import (
 //go:embed schema.sql
 var schema string
 
-// State is what is known of an authorization.
+// State is the state of an authorization.
 type State string
 
 // The states.
@@ -32,7 +32,7 @@ const (
 	Unused   State = "unused"
 )
 
-// Authorization is a payment that was signed.
+// Authorization is a signed payment.
 type Authorization struct {
 	ID      int64
 	Purpose string
@@ -50,14 +50,14 @@ type Authorization struct {
 	Changed time.Time
 }
 
-// DoubtError refuses a second authorization for a request while the first one may be used.
+// DoubtError refuses a second authorization for a request while the first one is open.
 type DoubtError struct{ First Authorization }
 
 func (e *DoubtError) Error() string {
 	return fmt.Sprintf("a payment of $%s for this request was signed at %s, and its outcome is not known", e.First.Value, e.First.At.UTC().Format(time.RFC3339))
 }
 
-// CapError refuses an authorization that exceeds what may be spent in a day.
+// CapError refuses an authorization that exceeds the daily cap.
 type CapError struct{ Spent, Cap policy.Micro }
 
 func (e *CapError) Error() string {
@@ -87,23 +87,23 @@ func OpenBook(ctx context.Context, path string, now func() time.Time) (*Book, er
 // Close closes the file.
 func (b *Book) Close() error { return b.db.Close() }
 
-// day is the time that a cap is for.
+// day is the period of the cap.
 const day = 24 * time.Hour
 
-// Add stores an authorization durably, which may be sent from here on. The error is a *DoubtError while another one of its request is open, and a *CapError if more
-// than most would be spent in 24 hours; zero means no cap.
-func (b *Book) Add(ctx context.Context, a *Authorization, most policy.Micro) error {
+// Add stores an authorization durably, before it is sent. The error is a *DoubtError while another one of the same request is open, and a *CapError if more than
+// maxDaily would be spent in 24 hours; zero means no cap.
+func (b *Book) Add(ctx context.Context, a *Authorization, maxDaily policy.Micro) error {
 	tx, err := b.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	if err := b.add(ctx, tx, a, most); err != nil {
+	if err := b.add(ctx, tx, a, maxDaily); err != nil {
 		return errors.Join(err, ignoreDone(tx.Rollback()))
 	}
 	return tx.Commit()
 }
 
-// ignoreDone leaves out the error of a transaction that has ended by itself.
+// ignoreDone drops the error of a transaction that has already ended.
 func ignoreDone(err error) error {
 	if errors.Is(err, sql.ErrTxDone) {
 		return nil
@@ -111,7 +111,7 @@ func ignoreDone(err error) error {
 	return err
 }
 
-func (b *Book) add(ctx context.Context, tx *sql.Tx, a *Authorization, most policy.Micro) error {
+func (b *Book) add(ctx context.Context, tx *sql.Tx, a *Authorization, maxDaily policy.Micro) error {
 	first, ok, err := one(tx.QueryContext(ctx, selectAll+`WHERE payer = ? AND purpose = ? AND request = ? AND state = 'open'`, a.From.String(), a.Purpose, a.Request))
 	if ok {
 		return &DoubtError{first}
@@ -124,8 +124,8 @@ func (b *Book) add(ctx context.Context, tx *sql.Tx, a *Authorization, most polic
 	if err != nil {
 		return err
 	}
-	if most > 0 && spent.Plus(a.Value) > most {
-		return &CapError{spent, most}
+	if maxDaily > 0 && spent.Plus(a.Value) > maxDaily {
+		return &CapError{spent, maxDaily}
 	}
 	a.State, a.Paid, a.At, a.Changed = Open, a.Value, now, now
 	r, err := tx.ExecContext(ctx, `INSERT INTO payment (purpose, request, network, asset, payer, nonce, pay_to, upto, amount, paid, valid_before, header, state, at, changed)
@@ -138,7 +138,7 @@ func (b *Book) add(ctx context.Context, tx *sql.Tx, a *Authorization, most polic
 	return err
 }
 
-// querier is a transaction, or the file.
+// querier is a transaction, or the database.
 type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
@@ -148,23 +148,23 @@ func spent(ctx context.Context, q querier, payer pay.Address, purpose string, no
 	return m, err
 }
 
-// Spent is what a wallet has spent for a purpose in the last 24 hours, with what is in doubt.
+// Spent returns what a wallet has spent for a purpose in the last 24 hours, including open authorizations.
 func (b *Book) Spent(ctx context.Context, payer pay.Address, purpose string) (policy.Micro, error) {
 	return spent(ctx, b.db, payer, purpose, b.now())
 }
 
-// AtRisk is the sum of what was signed and is in doubt.
+// AtRisk returns the sum of all open authorizations.
 func (b *Book) AtRisk(ctx context.Context) (m policy.Micro, err error) {
 	err = b.db.QueryRowContext(ctx, `SELECT coalesce(sum(amount), 0) FROM payment WHERE state = 'open'`).Scan(&m)
 	return m, err
 }
 
-// Doubt is the open authorization of a request; ok is false if there is none.
+// Doubt returns the open authorization of a request; ok is false if there is none.
 func (b *Book) Doubt(ctx context.Context, payer pay.Address, purpose, request string) (a Authorization, ok bool, err error) {
 	return one(b.db.QueryContext(ctx, selectAll+`WHERE payer = ? AND purpose = ? AND request = ? AND state = 'open'`, payer.String(), purpose, request))
 }
 
-// Find is an authorization by its id.
+// Find returns an authorization by its id.
 func (b *Book) Find(ctx context.Context, id int64) (Authorization, error) {
 	a, ok, err := one(b.db.QueryContext(ctx, selectAll+`WHERE id = ?`, id))
 	if err == nil && !ok {
@@ -173,29 +173,29 @@ func (b *Book) Find(ctx context.Context, id int64) (Authorization, error) {
 	return a, err
 }
 
-// Unsettled are the authorizations that the chain has to be asked for: those that are in doubt, and those of which nobody has said that they were used.
+// Unsettled returns the authorizations for which the chain has to be queried: the open and the answered ones.
 func (b *Book) Unsettled(ctx context.Context) ([]Authorization, error) {
 	return list(b.db.QueryContext(ctx, selectAll+`WHERE state IN ('open', 'answered') ORDER BY id`))
 }
 
-// Recent are the newest authorizations, newest first.
+// Recent returns the latest authorizations, the newest first.
 func (b *Book) Recent(ctx context.Context, limit int) ([]Authorization, error) {
 	return list(b.db.QueryContext(ctx, selectAll+`ORDER BY id DESC LIMIT ?`, limit))
 }
 
-// Answer notes that a request was served. tx is the transaction that the payee names, "" for none: that is not proof, so the chain is asked all the same.
+// Answer stores that a request was served. tx is the transaction that the payee reported, or "": it is no proof, so the chain is still queried.
 func (b *Book) Answer(ctx context.Context, id int64, tx string) error {
 	_, err := b.db.ExecContext(ctx, `UPDATE payment SET state = 'answered', tx = ?, reason = '', header = '', changed = ? WHERE id = ? AND state = 'open'`, tx, b.now().UnixMicro(), id)
 	return err
 }
 
-// Fail notes why it is not known what became of a request. It stays open.
+// Fail stores why the outcome of a request is unknown. Its authorization stays open.
 func (b *Book) Fail(ctx context.Context, id int64, reason string) error {
 	_, err := b.db.ExecContext(ctx, `UPDATE payment SET reason = ?, changed = ? WHERE id = ? AND state = 'open'`, reason, b.now().UnixMicro(), id)
 	return err
 }
 
-// Resolve notes what the chain says. What was never used, and never can be, has cost nothing.
+// Resolve stores the outcome on the chain. An authorization that expired unused has cost nothing.
 func (b *Book) Resolve(ctx context.Context, id int64, used bool) error {
 	state, paid := Used, `amount`
 	if !used {

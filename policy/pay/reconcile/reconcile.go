@@ -1,6 +1,6 @@
-// Package reconcile checks payments against the ledger: that each was credited once, its request charged once, and what never arrived taken back; and that
-// the ledger has no credit without a payment. It changes neither, and may run beside the gateways that do: each payment is read before the ledger is, and
-// what is wrong with it is looked at again before it is reported, since a step may lie between the two reads, or in the charge log of another machine.
+// Package reconcile compares payments with the ledger: each was credited once, its request was charged once, and failed payments were taken back; and the ledger
+// has no credit without a payment. It only reads, and may run beside gateways: each payment is read before the ledger, and findings are checked again before they
+// are reported, since a gateway may have taken a step between the two reads, or have it in its charge log.
 package reconcile
 
 import (
@@ -23,17 +23,18 @@ const (
 	Backed   = "every credit has its payment"
 )
 
-// page is how many payments, or journals, are looked at together.
+// page is the number of payments, or journals, that are read together.
 const page = 500
 
-// Run checks all payments of a store, and waits as long as the report may for what it cannot explain. The error means that it could not be read.
+// Run checks all payments of a store. Unexplained findings are checked again for as long as the report allows. An error means that the payments could not be
+// read.
 func Run(ctx context.Context, b *book.Book, l *ledger.Ledger, r *ledger.Report) error {
 	return run(ctx, b, l, r, func() {})
 }
 
-// run calls between after its first look.
+// run calls between after the first check, for tests.
 func run(ctx context.Context, b *book.Book, l *ledger.Ledger, r *ledger.Report, between func()) error {
-	c := &check{book: b, ledger: l, known: map[string]bool{}, strange: map[string]ledger.Posting{}}
+	c := &check{book: b, ledger: l, checked: map[string]bool{}, unbacked: map[string]ledger.Posting{}}
 	if err := c.payments(ctx); err != nil {
 		return fmt.Errorf("payments: %w", err)
 	}
@@ -41,7 +42,7 @@ func run(ctx context.Context, b *book.Book, l *ledger.Ledger, r *ledger.Report, 
 		return fmt.Errorf("credits of payments: %w", err)
 	}
 	between()
-	left, err := r.Settle(ctx, c.found, c.again)
+	left, err := r.Settle(ctx, c.found, c.recheck)
 	if err != nil {
 		return fmt.Errorf("payments, looked at again: %w", err)
 	}
@@ -53,25 +54,25 @@ func run(ctx context.Context, b *book.Book, l *ledger.Ledger, r *ledger.Report, 
 
 // check is one run.
 type check struct {
-	book    *book.Book
-	ledger  *ledger.Ledger
-	known   map[string]bool           // the idempotency keys of the credits of payments that were looked at
-	strange map[string]ledger.Posting // credits without a payment, by idempotency key
-	found   []ledger.Finding
+	book     *book.Book
+	ledger   *ledger.Ledger
+	checked  map[string]bool           // idempotency keys of the credits of checked payments
+	unbacked map[string]ledger.Posting // credits without a payment, by idempotency key
+	found    []ledger.Finding
 }
 
-// most is how many findings are kept: more are not on their way at any moment.
-const most = 10_000
+// maxFindings is the maximum number of findings: steps of gateways that are under way cause fewer.
+const maxFindings = 10_000
 
-// find notes what is wrong with a payment or a credit, whose reference is the subject.
+// find adds a finding about the payment or credit with the reference subject.
 func (c *check) find(name, subject, format string, args ...any) {
-	if len(c.found) == most {
+	if len(c.found) == maxFindings {
 		return
 	}
 	c.found = append(c.found, ledger.Finding{Check: name, Subject: subject, Text: fmt.Sprintf(format, args...)})
 }
 
-// payments looks at every payment.
+// payments checks every payment.
 func (c *check) payments(ctx context.Context) error {
 	var last int64
 	for {
@@ -79,21 +80,21 @@ func (c *check) payments(ctx context.Context) error {
 		if err != nil || len(list) == 0 {
 			return err
 		}
-		if err := c.these(ctx, list); err != nil {
+		if err := c.comparePayments(ctx, list); err != nil {
 			return err
 		}
 		last = list[len(list)-1].ID
 	}
 }
 
-// again looks at the payments and credits of some findings, and at no others.
-func (c *check) again(ctx context.Context, before []ledger.Finding) ([]ledger.Finding, error) {
+// recheck checks only the payments and credits of some findings.
+func (c *check) recheck(ctx context.Context, before []ledger.Finding) ([]ledger.Finding, error) {
 	c.found = nil
 	var list []book.Payment
 	seen := map[string]bool{}
 	for _, f := range before {
-		if d, ok := c.strange[f.Subject]; ok {
-			if err := c.backed(ctx, &d); err != nil {
+		if d, ok := c.unbacked[f.Subject]; ok {
+			if err := c.compareCredit(ctx, &d); err != nil {
 				return nil, err
 			}
 			continue
@@ -111,16 +112,16 @@ func (c *check) again(ctx context.Context, before []ledger.Finding) ([]ledger.Fi
 		}
 	}
 	for few := range slices.Chunk(list, page) {
-		if err := c.these(ctx, few); err != nil {
+		if err := c.comparePayments(ctx, few); err != nil {
 			return nil, err
 		}
 	}
 	return c.found, nil
 }
 
-// these compares some payments with the ledger, which has at least what it had when they were read.
-func (c *check) these(ctx context.Context, list []book.Payment) error {
-	unwritten, err := c.unwritten(ctx)
+// comparePayments compares payments with the ledger, which must be read after them.
+func (c *check) comparePayments(ctx context.Context, list []book.Payment) error {
+	unwritten, err := c.notTakenBack(ctx)
 	if err != nil {
 		return err
 	}
@@ -129,21 +130,21 @@ func (c *check) these(ctx context.Context, list []book.Payment) error {
 		p := &list[i]
 		account := pay.Account(p.From)
 		keys = append(keys, ledger.DepositKey(account, p.Reference()), ledger.LossKey(account, p.Reference()), ledger.ChargeKey(p.Request))
-		c.known[ledger.DepositKey(account, p.Reference())] = true
+		c.checked[ledger.DepositKey(account, p.Reference())] = true
 	}
 	posted, err := c.ledger.Postings(ctx, keys)
 	if err != nil {
 		return err
 	}
 	for i := range list {
-		c.one(&list[i], posted, unwritten[list[i].ID])
+		c.comparePayment(&list[i], posted, unwritten[list[i].ID])
 	}
 	return nil
 }
 
-// unwritten are the failed payments whose loss the ledger need not have yet.
-func (c *check) unwritten(ctx context.Context) (map[int64]bool, error) {
-	list, err := c.book.Unwritten(ctx)
+// notTakenBack returns the failed payments that need not be taken back in the ledger yet.
+func (c *check) notTakenBack(ctx context.Context) (map[int64]bool, error) {
+	list, err := c.book.FailedNotTakenBack(ctx)
 	ids := make(map[int64]bool, len(list))
 	for i := range list {
 		ids[list[i].ID] = true
@@ -151,7 +152,7 @@ func (c *check) unwritten(ctx context.Context) (map[int64]bool, error) {
 	return ids, err
 }
 
-func (c *check) one(p *book.Payment, posted map[string]ledger.Posting, unwritten bool) {
+func (c *check) comparePayment(p *book.Payment, posted map[string]ledger.Posting, unwritten bool) {
 	account := pay.Account(p.From)
 	credit, credited := posted[ledger.DepositKey(account, p.Reference())]
 	lost, taken := posted[ledger.LossKey(account, p.Reference())]
@@ -166,7 +167,7 @@ func (c *check) one(p *book.Payment, posted map[string]ledger.Posting, unwritten
 	c.loss(p, account, lost, taken, unwritten)
 }
 
-// credit compares what a payment brought.
+// credit compares the credit of a payment.
 func (c *check) credit(p *book.Payment, account policy.Account, credit ledger.Posting, credited bool) {
 	switch {
 	case !credited && p.Booked:
@@ -176,22 +177,22 @@ func (c *check) credit(p *book.Payment, account policy.Account, credit ledger.Po
 	}
 }
 
-// charge compares what the request of a payment cost.
+// charge compares the charge of a payment's request.
 func (c *check) charge(p *book.Payment, account policy.Account, charge ledger.Posting) {
 	switch {
 	case charge.Key == "" && p.Booked && p.Charge > 0:
 		c.find(Charged, p.Reference(), "request %s of payment %d cost %s USD, which the ledger has not charged", p.Request, p.ID, p.Charge)
-	case charge.Key != "" && (p.Charge > 0 && charge.Revenue != p.Charge || !isOf(&charge, account)): // or the cost was not known when it was served
+	case charge.Key != "" && (p.Charge > 0 && charge.Revenue != p.Charge || !isOf(&charge, account)): // charge 0: it was settled first by an earlier version
 		c.find(Charged, p.Reference(), "request %s of payment %d cost %s USD of %s, the ledger charged %s of %q", p.Request, p.ID, p.Charge, account, charge.Revenue, charge.Account)
 	}
 }
 
-// isOf reports whether a journal is of an account. One that left it as it was, as a payment of the fee alone does, has no line of it.
+// isOf reports whether a journal belongs to an account. A journal that does not change the balance, such as a payment of only the fee, has no line of it.
 func isOf(d *ledger.Posting, account policy.Account) bool {
 	return d.Account == account || d.Account == ""
 }
 
-// loss compares what never arrived with what was taken back.
+// loss compares a payment's settlement with its loss in the ledger.
 func (c *check) loss(p *book.Payment, account policy.Account, lost ledger.Posting, taken, unwritten bool) {
 	failed := p.Settlement == book.Failed
 	switch {
@@ -204,7 +205,7 @@ func (c *check) loss(p *book.Payment, account policy.Account, lost ledger.Postin
 	}
 }
 
-// credits looks at every credit of the ledger that names a payment.
+// credits checks every credit of the ledger that references a payment.
 func (c *check) credits(ctx context.Context) error {
 	var after int64
 	for {
@@ -214,19 +215,19 @@ func (c *check) credits(ctx context.Context) error {
 		}
 		after = list[len(list)-1].Journal
 		for i := range list {
-			if err := c.backed(ctx, &list[i]); err != nil {
+			if err := c.compareCredit(ctx, &list[i]); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// backed looks whether a credit has a payment. One that was taken since the payments were read is looked at as they were.
-func (c *check) backed(ctx context.Context, d *ledger.Posting) error {
-	if d.Deposits < 0 { // taken back: it is compared with its payment
+// compareCredit checks whether a credit has a payment. A payment that was taken after the payments were read is checked like them.
+func (c *check) compareCredit(ctx context.Context, d *ledger.Posting) error {
+	if d.Deposits < 0 { // a loss: it is compared with its payment
 		return nil
 	}
-	if c.known[d.Key] {
+	if c.checked[d.Key] {
 		return nil
 	}
 	_, reference, _ := strings.Cut(d.Key, ":"+book.ReferencePrefix)
@@ -235,9 +236,9 @@ func (c *check) backed(ctx context.Context, d *ledger.Posting) error {
 		return err
 	}
 	if ok && d.Key == ledger.DepositKey(pay.Account(p.From), p.Reference()) {
-		return c.these(ctx, []book.Payment{p})
+		return c.comparePayments(ctx, []book.Payment{p})
 	}
-	c.strange[d.Key] = *d
+	c.unbacked[d.Key] = *d
 	c.find(Backed, d.Key, "journal %d brought %s USD to %q, and there is no such payment", d.Journal, d.Deposits, d.Account)
 	return nil
 }

@@ -31,7 +31,7 @@ func (r *registry) Score(_ context.Context, id pay.Word) (int64, error) {
 func (*registry) Recover(pay.Word, []byte) (pay.Address, bool) { panic("the client knows") }
 
 func (r *registry) Confirms(_ context.Context, wallet pay.Address, digest pay.Word, signature []byte) (bool, error) {
-	r.asked = signed{wallet, digest, signature}
+	r.asked = confirmRequest{wallet, digest, signature}
 	return true, r.err
 }
 
@@ -41,7 +41,7 @@ func TestD89WhatIsAskedOfAgentsIsWhatTheRegistriesAreAsked(t *testing.T) {
 	socket, stop := listen(t, Handler(nil, nil, r, nil))
 	a := NewAgents(socket)
 	t.Cleanup(a.Close)
-	id, mine := pay.Word{31: 0}, signed{pay.Address{3}, pay.Word{4}, []byte{5}}
+	id, mine := pay.Word{31: 0}, confirmRequest{pay.Address{3}, pay.Word{4}, []byte{5}}
 	calls := map[string]struct {
 		do         func() (any, error)
 		got, asked any
@@ -63,7 +63,7 @@ func TestD89WhatIsAskedOfAgentsIsWhatTheRegistriesAreAsked(t *testing.T) {
 	}
 	stop()
 	for name, c := range calls {
-		if _, err := c.do(); !errors.Is(err, errAway) {
+		if _, err := c.do(); !errors.Is(err, errUnavailable) {
 			t.Errorf("%s of a process that is away: %v", name, err)
 		}
 	}

@@ -17,23 +17,23 @@ import (
 	"bardo.money/gateway/policy/pay/typed"
 )
 
-// callTime is the time of a question whose caller has no deadline. A server asks its node within less.
-const callTime = 30 * time.Second
+// callTimeout is the timeout of a call. A server's calls to its node have shorter ones.
+const callTimeout = 30 * time.Second
 
-// caller asks another process. It connects when it is asked, again after each loss. Safe for concurrent use.
+// caller makes calls to another process. It connects on demand. Safe for concurrent use.
 type caller struct{ http http.Client }
 
-// Client is a chain by another process. Safe for concurrent use.
+// Client is a chain through another process. Safe for concurrent use.
 type Client struct {
 	caller
 
 	terms *pay.Terms
-	upTo  atomic.Pointer[upTo] // as the server last said
+	upTo  atomic.Pointer[upTo] // of the last Check
 }
 
 var _ pay.Chain = (*Client)(nil)
 
-// NewClient is the client of a socket. It does not connect yet.
+// NewClient returns the client of a socket. It does not connect yet.
 func NewClient(socket string, terms *pay.Terms) *Client {
 	c := &Client{terms: terms}
 	c.connectTo(socket)
@@ -49,19 +49,19 @@ func (c *caller) connectTo(socket string) {
 	}
 }
 
-// Close drops idle connections.
+// Close closes idle connections.
 func (c *caller) Close() { c.http.CloseIdleConnections() }
 
 // Check implements pay.Chain.
 func (c *Client) Check(ctx context.Context) error {
-	u, err := ask[nothing, upTo](ctx, &c.caller, methodCheck, nothing{})
+	u, err := call[empty, upTo](ctx, &c.caller, methodCheck, empty{})
 	if err == nil {
 		c.upTo.Store(&u)
 	}
 	return err
 }
 
-// UpTo implements pay.Chain, by the last Check.
+// UpTo implements pay.Chain. It returns the result of the last Check.
 func (c *Client) UpTo() (facilitator pay.Address, ok bool) {
 	if u := c.upTo.Load(); u != nil {
 		return u.Facilitator, u.OK
@@ -69,7 +69,7 @@ func (c *Client) UpTo() (facilitator pay.Address, ok bool) {
 	return facilitator, false
 }
 
-// Signed implements pay.Chain. It asks nobody.
+// Signed implements pay.Chain, without a call.
 func (c *Client) Signed(p *pay.Payment) bool {
 	who, ok := typed.Recover(typed.Digest(c.terms.Asset, c.terms.Network.ID, &p.Authorization), p.Signature)
 	return ok && who == p.From
@@ -77,23 +77,23 @@ func (c *Client) Signed(p *pay.Payment) bool {
 
 // Verify implements pay.Chain.
 func (c *Client) Verify(ctx context.Context, p *pay.Payment) error {
-	_, err := ask[pay.Payment, nothing](ctx, &c.caller, methodVerify, *p)
+	_, err := call[pay.Payment, empty](ctx, &c.caller, methodVerify, *p)
 	return err
 }
 
 // Head implements pay.Chain.
 func (c *Client) Head(ctx context.Context) (pay.Block, error) {
-	return ask[nothing, pay.Block](ctx, &c.caller, methodHead, nothing{})
+	return call[empty, pay.Block](ctx, &c.caller, methodHead, empty{})
 }
 
 // Slot implements pay.Chain.
 func (c *Client) Slot(ctx context.Context) (uint64, error) {
-	return ask[nothing, uint64](ctx, &c.caller, methodSlot, nothing{})
+	return call[empty, uint64](ctx, &c.caller, methodSlot, empty{})
 }
 
 // Prepare implements pay.Chain.
 func (c *Client) Prepare(ctx context.Context, t *pay.Transfer, slot uint64, least pay.Fees) (*pay.Transaction, error) {
-	tx, err := ask[transaction, pay.Transaction](ctx, &c.caller, methodPrepare, transaction{*t, slot, least})
+	tx, err := call[prepareRequest, pay.Transaction](ctx, &c.caller, methodPrepare, prepareRequest{*t, slot, least})
 	if err != nil {
 		return nil, err
 	}
@@ -102,66 +102,66 @@ func (c *Client) Prepare(ctx context.Context, t *pay.Transfer, slot uint64, leas
 
 // Send implements pay.Chain.
 func (c *Client) Send(ctx context.Context, raw []byte) error {
-	_, err := ask[[]byte, nothing](ctx, &c.caller, methodSend, raw)
+	_, err := call[[]byte, empty](ctx, &c.caller, methodSend, raw)
 	return err
 }
 
 // Receipt implements pay.Chain.
 func (c *Client) Receipt(ctx context.Context, hash pay.Word, t *pay.Transfer) (r pay.Receipt, ok bool, err error) {
-	f, err := ask[outcome, found[pay.Receipt]](ctx, &c.caller, methodReceipt, outcome{hash, *t})
+	f, err := call[receiptRequest, optional[pay.Receipt]](ctx, &c.caller, methodReceipt, receiptRequest{hash, *t})
 	return f.Value, f.OK, err
 }
 
 // Used implements pay.Chain.
 func (c *Client) Used(ctx context.Context, a *pay.Authorization) (bool, error) {
-	return ask[pay.Authorization, bool](ctx, &c.caller, methodUsed, *a)
+	return call[pay.Authorization, bool](ctx, &c.caller, methodUsed, *a)
 }
 
 // Mark implements pay.Chain.
 func (c *Client) Mark(ctx context.Context, hash pay.Word) (pay.Mark, error) {
-	return ask[pay.Word, pay.Mark](ctx, &c.caller, methodMark, hash)
+	return call[pay.Word, pay.Mark](ctx, &c.caller, methodMark, hash)
 }
 
 // FindTransfer implements pay.Chain.
 func (c *Client) FindTransfer(ctx context.Context, t *pay.Transfer, from uint64) (hash pay.Word, ok bool, err error) {
-	f, err := ask[search, found[pay.Word]](ctx, &c.caller, methodFind, search{*t, from})
+	f, err := call[findRequest, optional[pay.Word]](ctx, &c.caller, methodFind, findRequest{*t, from})
 	return f.Value, f.OK, err
 }
 
 // Affords implements pay.Chain.
 func (c *Client) Affords(ctx context.Context) (int64, error) {
-	return ask[nothing, int64](ctx, &c.caller, methodAffords, nothing{})
+	return call[empty, int64](ctx, &c.caller, methodAffords, empty{})
 }
 
-// Settler is who settles in place of an account of the chain's client.
-func (c *Client) Settler() pay.Settler { return settles{c} }
+// Settler returns the settler of the other process.
+func (c *Client) Settler() pay.Settler { return settlerClient{c} }
 
-// settles is a settler by another process.
-type settles struct{ *Client }
+// settlerClient is a settler through another process.
+type settlerClient struct{ *Client }
 
 // Check implements pay.Settler.
-func (s settles) Check(ctx context.Context) error {
-	_, err := ask[nothing, nothing](ctx, &s.caller, methodMayCheck, nothing{})
+func (s settlerClient) Check(ctx context.Context) error {
+	_, err := call[empty, empty](ctx, &s.caller, methodSettlerCheck, empty{})
 	return err
 }
 
 // Verify implements pay.Settler.
-func (s settles) Verify(ctx context.Context, p *pay.Payment) error {
-	_, err := ask[pay.Payment, nothing](ctx, &s.caller, methodMayTake, *p)
+func (s settlerClient) Verify(ctx context.Context, p *pay.Payment) error {
+	_, err := call[pay.Payment, empty](ctx, &s.caller, methodSettlerVerify, *p)
 	return err
 }
 
 // Settle implements pay.Settler.
-func (s settles) Settle(ctx context.Context, t *pay.Transfer) (pay.Word, error) {
-	return ask[pay.Transfer, pay.Word](ctx, &s.caller, methodSettle, *t)
+func (s settlerClient) Settle(ctx context.Context, t *pay.Transfer) (pay.Word, error) {
+	return call[pay.Transfer, pay.Word](ctx, &s.caller, methodSettlerSettle, *t)
 }
 
-// errAway is that of a question that finds no server. It has no outcome.
-var errAway = errors.New("the process that asks the chain does not answer")
+// errUnavailable is the error of a call that no server answered. Its outcome is unknown.
+var errUnavailable = errors.New("the process that asks the chain does not answer")
 
-// ask puts one question. The value is the server's, also beside an error.
-func ask[In, Out any](ctx context.Context, c *caller, method string, in In) (out Out, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+// call makes one call. It returns the server's value also with an error.
+func call[In, Out any](ctx context.Context, c *caller, method string, in In) (out Out, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var body bytes.Buffer
 	if err := gob.NewEncoder(&body).Encode(&in); err != nil {
@@ -171,21 +171,21 @@ func ask[In, Out any](ctx context.Context, c *caller, method string, in In) (out
 	if err != nil {
 		return out, err
 	}
-	req.Header["Idempotency-Key"] = nil // it is not sent, and lets a question be repeated on a new connection if the server closed an idle one
+	req.Header["Idempotency-Key"] = nil // not sent; allows net/http to repeat the call if the server closed an idle connection
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return out, fmt.Errorf("%w: %w", errAway, err)
+		return out, fmt.Errorf("%w: %w", errUnavailable, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	var a answer[Out]
+	var a response[Out]
 	if err := gob.NewDecoder(io.LimitReader(resp.Body, maxMessage)).Decode(&a); err != nil || resp.StatusCode != http.StatusOK {
-		return out, fmt.Errorf("%w: %s, %w", errAway, resp.Status, err)
+		return out, fmt.Errorf("%w: %s, %w", errUnavailable, resp.Status, err)
 	}
 	return a.Value, a.err()
 }
 
-// err is the error of an answer.
-func (a *answer[T]) err() error {
+// err returns the error of a response.
+func (a *response[T]) err() error {
 	switch {
 	case a.Refusal != nil:
 		return a.Refusal

@@ -45,13 +45,13 @@ func (n *node) Head(context.Context) (pay.Block, error) {
 func (n *node) Slot(context.Context) (uint64, error) { return 9, n.err }
 
 func (n *node) Prepare(_ context.Context, t *pay.Transfer, slot uint64, least pay.Fees) (*pay.Transaction, error) {
-	n.asked = transaction{*t, slot, least}
+	n.asked = prepareRequest{*t, slot, least}
 	return &pay.Transaction{Hash: pay.Word{1}, Slot: slot, Raw: []byte{2}, Fees: pay.Fees{Tip: big.NewInt(3), Cap: big.NewInt(4)}}, n.err
 }
 func (n *node) Send(_ context.Context, raw []byte) error { n.asked = raw; return n.err }
 
 func (n *node) Receipt(_ context.Context, hash pay.Word, t *pay.Transfer) (pay.Receipt, bool, error) {
-	n.asked = outcome{hash, *t}
+	n.asked = receiptRequest{hash, *t}
 	return pay.Receipt{Block: 5, BlockHash: pay.Word{6}, Succeeded: true, Paid: true}, true, n.err
 }
 
@@ -61,7 +61,7 @@ func (n *node) Used(_ context.Context, a *pay.Authorization) (bool, error) {
 }
 
 func (n *node) FindTransfer(_ context.Context, t *pay.Transfer, from uint64) (pay.Word, bool, error) {
-	n.asked = search{*t, from}
+	n.asked = findRequest{*t, from}
 	return pay.Word{7}, true, n.err
 }
 
@@ -134,15 +134,15 @@ func calls(ctx context.Context, c *Client) map[string]func() (got, asked any, er
 			if err != nil {
 				return nil, nil, err
 			}
-			return *tx, transaction{*move, 3, least}, nil
+			return *tx, prepareRequest{*move, 3, least}, nil
 		},
 		"Receipt": func() (got, asked any, err error) {
 			r, ok, err := c.Receipt(ctx, pay.Word{3}, move)
-			return found[pay.Receipt]{r, ok}, outcome{pay.Word{3}, *move}, err
+			return optional[pay.Receipt]{r, ok}, receiptRequest{pay.Word{3}, *move}, err
 		},
 		"FindTransfer": func() (got, asked any, err error) {
 			r, ok, err := c.FindTransfer(ctx, move, 8)
-			return found[pay.Word]{r, ok}, search{*move, 8}, err
+			return optional[pay.Word]{r, ok}, findRequest{*move, 8}, err
 		},
 		"Mark":           func() (got, asked any, err error) { got, err = c.Mark(ctx, pay.Word{3}); return got, pay.Word{3}, err },
 		"Settler.Verify": func() (got, asked any, err error) { return nil, *p, c.Settler().Verify(ctx, p) },
@@ -153,9 +153,9 @@ func calls(ctx context.Context, c *Client) map[string]func() (got, asked any, er
 var wants = map[string]any{
 	"Head": pay.Block{Number: 7, Time: time.Unix(1_800_000_000, 0).UTC()}, "Slot": uint64(9), "Used": true, "Affords": int64(11),
 	"Prepare":      pay.Transaction{Hash: pay.Word{1}, Slot: 3, Raw: []byte{2}, Fees: pay.Fees{Tip: big.NewInt(3), Cap: big.NewInt(4)}},
-	"Receipt":      found[pay.Receipt]{pay.Receipt{Block: 5, BlockHash: pay.Word{6}, Succeeded: true, Paid: true}, true},
+	"Receipt":      optional[pay.Receipt]{pay.Receipt{Block: 5, BlockHash: pay.Word{6}, Succeeded: true, Paid: true}, true},
 	"Mark":         pay.NewMark(3),
-	"FindTransfer": found[pay.Word]{pay.Word{7}, true}, "Settle": pay.Word{12},
+	"FindTransfer": optional[pay.Word]{pay.Word{7}, true}, "Settle": pay.Word{12},
 }
 
 // TestD89WhatIsAskedThroughTheSocketIsWhatTheNodeIsAsked, and its answers come back as they were.
@@ -213,7 +213,7 @@ func TestUpToIsWhatTheLastCheckFound(t *testing.T) {
 	}
 	stop()
 	for name, call := range calls(t.Context(), c) {
-		if _, _, err := call(); !errors.Is(err, errAway) || isA[*pay.Refusal](err) || isA[*pay.Revert](err) {
+		if _, _, err := call(); !errors.Is(err, errUnavailable) || isA[*pay.Refusal](err) || isA[*pay.Revert](err) {
 			t.Errorf("%s of a process that is away: %v", name, err)
 		}
 	}
@@ -242,7 +242,7 @@ func TestAServerReadsNothingElse(t *testing.T) {
 			t.Errorf("%.10q: %d, asked %v", body, resp.StatusCode, n.asked)
 		}
 	}
-	if err := c.Send(t.Context(), make([]byte, maxMessage)); !errors.Is(err, errAway) {
+	if err := c.Send(t.Context(), make([]byte, maxMessage)); !errors.Is(err, errUnavailable) {
 		t.Errorf("a transaction beyond the bound: %v", err)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"bardo.money/gateway/policy/stake"
 )
 
-// Handler serves a chain, who settles there, registries of agents, and nodes of positions to clients, those that are not nil. Whoever can connect can have transfers signed: its
-// socket is for this user alone.
+// Handler serves a chain, its settler, registries of agents and positions, each unless it is nil. Whoever can connect can have transfers signed, so the socket must
+// be accessible to this user only.
 func Handler(c pay.Chain, s pay.Settler, a identity.Chain, p stake.Opener) http.Handler {
 	mux := http.NewServeMux()
 	if c != nil {
@@ -20,9 +20,9 @@ func Handler(c pay.Chain, s pay.Settler, a identity.Chain, p stake.Opener) http.
 	}
 	if s != nil {
 		by := settler{s}
-		serve(mux, methodMayCheck, by.check)
-		serve(mux, methodMayTake, by.verify)
-		serve(mux, methodSettle, by.settle)
+		serve(mux, methodSettlerCheck, by.check)
+		serve(mux, methodSettlerVerify, by.verify)
+		serve(mux, methodSettlerSettle, by.settle)
 	}
 	if a != nil {
 		of := registries{a}
@@ -53,7 +53,7 @@ func serveChain(mux *http.ServeMux, at chain) {
 	serve(mux, methodAffords, at.affords)
 }
 
-// serve answers one method. It ends with its caller's connection.
+// serve registers one method. A call is cancelled when its caller's connection ends.
 func serve[In, Out any](mux *http.ServeMux, method string, do func(context.Context, In) (Out, error)) {
 	mux.HandleFunc("POST /"+method, func(w http.ResponseWriter, r *http.Request) {
 		var in In
@@ -61,17 +61,17 @@ func serve[In, Out any](mux *http.ServeMux, method string, do func(context.Conte
 			http.Error(w, "the question cannot be read", http.StatusBadRequest)
 			return
 		}
-		var a answer[Out]
+		var a response[Out]
 		value, err := do(r.Context(), in)
 		if a.Value = value; err != nil {
-			a.say(err)
+			a.setError(err)
 		}
-		_ = gob.NewEncoder(w).Encode(&a) // the reader has gone if this fails
+		_ = gob.NewEncoder(w).Encode(&a) // the client has disconnected if this fails
 	})
 }
 
-// say puts an error into an answer, with what callers decide by.
-func (a *answer[T]) say(err error) {
+// setError stores an error in a response, with the types that callers distinguish.
+func (a *response[T]) setError(err error) {
 	a.Error = err.Error()
 	a.Refusal, _ = errors.AsType[*pay.Refusal](err)
 	a.Revert, _ = errors.AsType[*pay.Revert](err)

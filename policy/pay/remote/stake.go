@@ -14,14 +14,14 @@ const (
 	methodStaked     = "stake/staked"
 )
 
-// OpenStake makes clients of nodes by the process at a socket.
+// OpenStake returns an opener of clients through the process at a socket.
 func OpenStake(socket string) stake.Opener {
 	c := &caller{}
 	c.connectTo(socket)
 	return func(_ context.Context, o stake.NodeOptions) (stake.Chain, error) { return &position{c, o}, nil }
 }
 
-// position is one that another process reads. Safe for concurrent use.
+// position reads a position through another process. Safe for concurrent use.
 type position struct {
 	*caller
 
@@ -32,16 +32,16 @@ var _ stake.Chain = (*position)(nil)
 
 // Check implements stake.Chain.
 func (p *position) Check(ctx context.Context) error {
-	_, err := ask[stake.NodeOptions, nothing](ctx, p.caller, methodStakeCheck, p.of)
+	_, err := call[stake.NodeOptions, empty](ctx, p.caller, methodStakeCheck, p.of)
 	return err
 }
 
 // Staked implements stake.Chain.
 func (p *position) Staked(ctx context.Context) (*big.Int, error) {
-	return ask[stake.NodeOptions, *big.Int](ctx, p.caller, methodStaked, p.of)
+	return call[stake.NodeOptions, *big.Int](ctx, p.caller, methodStaked, p.of)
 }
 
-// positions answer questions about positions. A reload may name another node: the client of the last one is kept. Safe for concurrent use.
+// positions serves the methods of positions. It keeps the client of the last node; a reload may change the node. Safe for concurrent use.
 type positions struct {
 	open stake.Opener
 
@@ -64,12 +64,12 @@ func (p *positions) client(ctx context.Context, o stake.NodeOptions) (stake.Chai
 	return c, nil
 }
 
-func (p *positions) check(ctx context.Context, o stake.NodeOptions) (nothing, error) {
+func (p *positions) check(ctx context.Context, o stake.NodeOptions) (empty, error) {
 	c, err := p.client(ctx, o)
 	if err == nil {
 		err = c.Check(ctx)
 	}
-	return nothing{}, err
+	return empty{}, err
 }
 
 func (p *positions) staked(ctx context.Context, o stake.NodeOptions) (*big.Int, error) {

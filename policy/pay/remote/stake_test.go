@@ -55,7 +55,7 @@ func TestD89APositionIsReadThroughTheSocket(t *testing.T) {
 		}
 	}
 	stop()
-	if err := c.Check(t.Context()); !errors.Is(err, errAway) {
+	if err := c.Check(t.Context()); !errors.Is(err, errUnavailable) {
 		t.Errorf("a process that is away: %v", err)
 	}
 }

@@ -14,13 +14,13 @@ import (
 // Settlement before service, for payers with a failed payment that was not forgiven, and for large payments. Only scheme exact can be settled before the cost
 // is known. The payment is booked when its request ends: with the request's charge and the fee, or, if nothing was served, as credit without a fee.
 
-// ErrUnsettled says that a payment that is settled first is not in a block yet. It is on its way, and what it brings is its wallet's credit.
+// ErrUnsettled is the error of a payment that is settled first, and is in no block yet. When it arrives, it becomes its wallet's credit.
 var ErrUnsettled = errors.New("the payment is being settled, and its request was not served")
 
-// firstTimeout is how long a request waits for its payment.
+// firstTimeout is the maximum wait of a request for the settlement of its payment.
 const firstTimeout = 30 * time.Second
 
-// reserve makes a payment the request's; first tells that it has to be settled before that is served. What its payer owes may be on its way beyond the limit.
+// reserve reserves a payment for a request; first: it must be settled before the request is served. The payer's debt does not count against the exposure limit.
 func (t *Till) reserve(ctx context.Context, p *pay.Payment, requestID string, block uint64, owed policy.Micro) (row book.Payment, first bool, err error) {
 	l := t.Limits
 	if l.Exposure > 0 {
@@ -43,7 +43,7 @@ func (t *Till) reserve(ctx context.Context, p *pay.Payment, requestID string, bl
 	return row, first || !pardoned, err
 }
 
-// pardoned reports whether all of a payer's failed payments were forgiven. The latest one answers that for most payers, who may have many.
+// pardoned reports whether all of a payer's failed payments were forgiven. It checks the latest one first, which decides for most payers.
 func (t *Till) pardoned(ctx context.Context, payer pay.Address) (bool, error) {
 	for _, most := range []int{1, 0} {
 		failed, err := t.Book.Failed(ctx, payer, most)
@@ -62,7 +62,7 @@ func (t *Till) pardoned(ctx context.Context, payer pay.Address) (bool, error) {
 	return true, nil
 }
 
-// SettlesFirst reports whether payments of an amount are settled before their requests are served. Scheme upto cannot be, and is not taken for them.
+// SettlesFirst reports whether payments of an amount are settled before their requests are served. Scheme upto is not accepted for them.
 func (t *Till) SettlesFirst(amount policy.Micro) bool {
 	if t.SettleFirst > 0 && amount >= t.SettleFirst {
 		return true
@@ -71,19 +71,19 @@ func (t *Till) SettlesFirst(amount policy.Micro) bool {
 	return !until.IsZero()
 }
 
-// settleFirst has a payment settled, and returns it once it is in a block. After an error the payment's money, if it arrives, is its payer's credit.
+// settleFirst settles a payment, and returns it once it is in a block. If it arrives after an error, it becomes its payer's credit.
 func (t *Till) settleFirst(ctx context.Context, p Taken) (taken Taken, err error) {
 	defer func() {
 		if err != nil {
 			t.Ledger.Release(p.hold)
-			t.unbooked.forget(p.ID)
+			t.unbooked.remove(p.ID)
 		}
 	}()
-	t.unbooked.change(p.ID, func(bool) bool { return true })
+	t.unbooked.update(p.ID, func(bool) bool { return true })
 	if err := t.Book.MarkSettledFirst(context.WithoutCancel(ctx), p.ID); err != nil {
 		return Taken{Payment: p.Payment}, err
 	}
-	t.kick()
+	t.wakeUp()
 	wait, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
 	row, err := t.Await(wait, p.ID)
@@ -98,7 +98,7 @@ func (t *Till) settleFirst(ctx context.Context, p Taken) (taken Taken, err error
 	return Taken{Payment: row, Credit: p.Credit, Owed: p.Owed, hold: p.hold, first: true, fee: p.Fee}, nil
 }
 
-// credit adds what a payment brings to its payer's account, without a charge. It may be repeated.
+// credit adds a payment to its payer's account, without a charge. It may be repeated.
 func (t *Till) credit(ctx context.Context, p *book.Payment) error {
 	ctx = context.WithoutCancel(ctx)
 	if err := t.Ledger.CreditWallet(ctx, pay.Account(p.From), p.Captured, p.Fee, p.Reference()); err != nil {
@@ -107,9 +107,9 @@ func (t *Till) credit(ctx context.Context, p *book.Payment) error {
 	return t.Book.MarkBooked(ctx, p.ID)
 }
 
-// servedFirst books a payment that is in a block already, and what its request cost.
+// servedFirst books a payment that was settled first, and the cost of its request.
 func (t *Till) servedFirst(ctx context.Context, p *Taken, c ledger.Charge) (ledger.Receipt, error) {
-	defer t.unbooked.forget(p.ID)
+	defer t.unbooked.remove(p.ID)
 	p.Charge, p.Fee = c.Amount, p.fee
 	if err := t.Book.MarkCharged(ctx, p.ID, p.Charge, p.Fee); err != nil {
 		return ledger.Receipt{}, err
@@ -117,9 +117,9 @@ func (t *Till) servedFirst(ctx context.Context, p *Taken, c ledger.Charge) (ledg
 	return t.bookCharge(ctx, &p.Payment, p.hold, c)
 }
 
-// releaseFirst makes a payment that is in a block already its payer's credit, since nothing was served for it. One whose booking failed is left to adopt.
+// releaseFirst makes a payment that was settled first its payer's credit, since nothing was served for it. adopt retries a booking that failed.
 func (t *Till) releaseFirst(ctx context.Context, p *Taken) error {
-	defer t.unbooked.forget(p.ID)
+	defer t.unbooked.remove(p.ID)
 	if p.Charge > 0 {
 		return nil
 	}

@@ -326,7 +326,7 @@ func TestPitfall10LossesOfAllWalletsAreBounded(t *testing.T) {
 
 func checkPitfall10LossesOfAllWalletsAreBounded(t *testing.T, s *shop) {
 	t.Helper()
-	s.MostLosses = 8000
+	s.MaxLosses = 8000
 	from := func(wallet, nonce byte) *pay.Payment {
 		p := s.payment(nonce)
 		p.From = pay.Address{wallet}
@@ -352,7 +352,7 @@ func checkPitfall10LossesOfAllWalletsAreBounded(t *testing.T, s *shop) {
 	p := from(3, 3)
 	p.UpTo, p.Facilitator = true, pay.Address{8}
 	_, err := s.Take(t.Context(), p, pay.Word{}, 11_000, requestOf(3))
-	if r, ok := errors.AsType[*pay.Refusal](err); !ok || r.Reason != pay.ReasonLosses || r.RetryAfter <= 0 || r.RetryAfter > lossTime+time.Second {
+	if r, ok := errors.AsType[*pay.Refusal](err); !ok || r.Reason != pay.ReasonLosses || r.RetryAfter <= 0 || r.RetryAfter > lossPeriod+time.Second {
 		t.Errorf("scheme upto: %v", err)
 	}
 	s.chain.revert, s.chain.sends = "", true
@@ -367,7 +367,7 @@ func TestTheBoundOfLossesEnds(t *testing.T) {
 	at := func(minute int) time.Time { return time.Unix(0, 0).Add(time.Duration(minute) * time.Minute) }
 	list := []book.Loss{{Cost: 3, At: at(0)}, {Cost: 4, At: at(10)}, {Cost: 5, At: at(20)}}
 	for most, want := range map[int64]time.Time{13: {}, 12: at(60), 10: at(60), 9: at(70), 5: at(80), 1: at(80), 0: {}} {
-		if l := boundOf(list, policy.Micro(most)); l.cost != 12 || !l.until.Equal(want) {
+		if l := sumLosses(list, policy.Micro(most)); l.cost != 12 || !l.until.Equal(want) {
 			t.Errorf("at most %d: %+v, want %v", most, l, want)
 		}
 	}

@@ -141,7 +141,7 @@ func (s *shop) elsewhere(t *testing.T) book.Place {
 func TestAReleasedPaymentIsLookedForTwice(t *testing.T) {
 	inBoth(t, func(t *testing.T, s *shop) {
 		t.Helper()
-		s.lag = lagTime
+		s.lag = maxLag
 		asked := func(what string, want int, later time.Duration) {
 			t.Helper()
 			s.chain.asked = 0

@@ -146,7 +146,7 @@ func TestANodeThatIsBehindIsNotTakenForACancellation(t *testing.T) {
 
 func checkANodeThatIsBehind(t *testing.T, s *shop) {
 	t.Helper()
-	s.lag = lagTime
+	s.lag = maxLag
 	s.chain.sends = false
 	p, q := s.take(t, 1), s.take(t, 2)
 	s.serve(t, &p, 4000)

@@ -27,7 +27,7 @@ func TestANodeThatIsBehindIsNotTakenForTheEndOfAPayment(t *testing.T) {
 			t.Run(row.name, func(t *testing.T) {
 				inBoth(t, func(t *testing.T, s *shop) {
 					t.Helper()
-					s.lag = lagTime
+					s.lag = maxLag
 					f := &fakeSettler{chain: s.chain}
 					s.Settler = f
 					p := s.take(t, 1)

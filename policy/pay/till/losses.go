@@ -9,19 +9,20 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// A wallet whose payment never arrived owes it, and a thief takes another wallet, which owes nothing. So what all of them have cost together within an hour is bounded: from there on every
-// payment is settled first, which cannot be lost, until it is less again.
+// A wallet owes its payments that never arrived, but a thief can use a new wallet without a debt. The losses of all wallets within an hour are therefore bounded:
+// above the bound, every payment is settled before its request is served, until the losses are lower again.
 
-// lossTime is how long a loss counts.
-const lossTime = time.Hour
+// lossPeriod is the period for which a loss counts.
+const lossPeriod = time.Hour
 
-// losses are what was lost, as the loop knows it.
+// losses are the losses of the last period, as of the last pass.
 type losses struct {
 	cost  policy.Micro
-	until time.Time // payments are settled first until then; zero: they are not
+	until time.Time // all payments are settled first until then; zero: not
 }
 
-// Losses are what requests of the last hour have cost whose payments did not arrive, and until when payments are settled first for that; zero if they are not.
+// Losses returns the cost of the last hour's requests whose payments did not arrive, and until when all payments are settled first because of it; zero: they
+// are not.
 func (t *Till) Losses() (cost policy.Micro, until time.Time) {
 	l := t.lost.Load()
 	if l == nil {
@@ -33,35 +34,35 @@ func (t *Till) Losses() (cost policy.Micro, until time.Time) {
 	return l.cost, l.until
 }
 
-// watchLosses looks whether too much was lost.
-func (t *Till) watchLosses(ctx context.Context) error {
-	list, err := t.Book.Losses(ctx, t.Now().Add(-lossTime))
+// updateLosses updates the losses, and logs a warning when they reach the bound.
+func (t *Till) updateLosses(ctx context.Context) error {
+	list, err := t.Book.Losses(ctx, t.Now().Add(-lossPeriod))
 	if err != nil {
 		return err
 	}
 	_, before := t.Losses()
-	now := boundOf(list, t.MostLosses)
+	now := sumLosses(list, t.MaxLosses)
 	t.lost.Store(&now)
 	if _, until := t.Losses(); before.IsZero() && !until.IsZero() {
-		t.Log.Warn("too many payments did not arrive: all payments are settled before their requests are served", "lost_usd", now.cost.String(), "most_usd", t.MostLosses.String(), "until", until)
+		t.Log.Warn("too many payments did not arrive: all payments are settled before their requests are served", "lost_usd", now.cost.String(), "most_usd", t.MaxLosses.String(), "until", until)
 	}
 	return nil
 }
 
-// boundOf is what losses come to, and when they will be less than the most that is allowed: as the earliest ones do not count any more. 0 allows any.
-func boundOf(list []book.Loss, most policy.Micro) (l losses) {
+// sumLosses returns the sum of losses, and the time when it will be below maxLosses because the earliest ones no longer count. 0 means no bound.
+func sumLosses(list []book.Loss, maxLosses policy.Micro) (l losses) {
 	for i := range list {
 		l.cost = l.cost.Plus(list[i].Cost)
 	}
 	left := l.cost
-	for i := 0; most > 0 && left >= most && i < len(list); i++ {
+	for i := 0; maxLosses > 0 && left >= maxLosses && i < len(list); i++ {
 		left -= list[i].Cost
-		l.until = list[i].At.Add(lossTime)
+		l.until = list[i].At.Add(lossPeriod)
 	}
 	return l
 }
 
-// refuseUpTo refuses scheme upto for payments that are settled first, and says when it is taken again.
+// refuseUpTo refuses scheme upto for a payment that must be settled first, and states when it is accepted again.
 func (t *Till) refuseUpTo(p *pay.Payment) *pay.Refusal {
 	_, until := t.Losses()
 	if until.IsZero() || t.SettleFirst > 0 && p.Value >= t.SettleFirst {

@@ -25,15 +25,15 @@ func TestATransactionIsGivenToTheNodeAgainNowAndThen(t *testing.T) {
 // TestOnePassLooksForFewReleasedPayments, so that many do not keep others from being settled.
 func TestOnePassLooksForFewReleasedPayments(t *testing.T) {
 	s := open(t, t.TempDir(), "")
-	for n := range looks + 1 {
+	for n := range maxLookups + 1 {
 		s.release(t, byte(n+1))
 	}
 	s.look(t, 16*time.Second)
-	if s.chain.asked != looks {
-		t.Errorf("the first pass asked %d times, want %d", s.chain.asked, looks)
+	if s.chain.asked != maxLookups {
+		t.Errorf("the first pass asked %d times, want %d", s.chain.asked, maxLookups)
 	}
 	s.look(t, time.Second)
-	if s.chain.asked != looks+1 {
-		t.Errorf("two passes asked %d times, want %d", s.chain.asked, looks+1)
+	if s.chain.asked != maxLookups+1 {
+		t.Errorf("two passes asked %d times, want %d", s.chain.asked, maxLookups+1)
 	}
 }

@@ -23,7 +23,7 @@ func (t *Till) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-t.kicked:
+		case <-t.wake:
 		}
 	}
 }
@@ -38,27 +38,27 @@ func (t *Till) yield(ctx context.Context) {
 	}
 }
 
-// passTime bounds one look at all payments that are on their way.
-const passTime = time.Minute
+// passTimeout is the timeout of one pass over the payments.
+const passTimeout = time.Minute
 
-// pass ends what this gateway has left open, and goes one step on with every payment, if this gateway settles. What fails for one payment does not keep it
-// from the others.
+// pass books what this gateway left unbooked and, if this gateway settles, takes every open payment one step further. An error of one payment does not affect
+// the others.
 func (t *Till) pass(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, passTime)
+	ctx, cancel := context.WithTimeout(ctx, passTimeout)
 	defer cancel()
 	settles, err := t.Book.Claim(ctx)
 	if err != nil {
 		return err
 	}
-	if err := t.watchLosses(ctx); err != nil {
+	if err := t.updateLosses(ctx); err != nil {
 		return err
 	}
 	errs := []error{t.adopt(ctx, settles)}
-	_ = t.Chain.Check(ctx) // it asks until it has an answer, on which it depends whether upto is offered; whoever needs the chain has the error
+	_ = t.Chain.Check(ctx) // it is repeated until it succeeds, since then upto is offered; other calls of the chain return its error
 	if !settles {
 		return errors.Join(errs...)
 	}
-	errs = append(errs, t.writeLosses(ctx), t.lookFor(ctx))
+	errs = append(errs, t.takeBackFailed(ctx), t.lookForReleased(ctx))
 	due, err := t.Book.Due(ctx)
 	if len(due) == 0 || err != nil {
 		return errors.Join(append(errs, err)...)
@@ -66,13 +66,13 @@ func (t *Till) pass(ctx context.Context) error {
 	return errors.Join(append(errs, t.settle(ctx, due))...)
 }
 
-// settle goes one step on with payments whose money is on its way, or to be sent.
+// settle takes payments that are not final one step further.
 func (t *Till) settle(ctx context.Context, due []book.Payment) error {
 	head, err := t.Chain.Head(ctx)
 	if err != nil {
 		return err
 	}
-	recheck := t.Now().Sub(t.rechecked) >= recheckTime
+	recheck := t.Now().Sub(t.rechecked) >= recheckInterval
 	if recheck {
 		t.rechecked = t.Now()
 	}
@@ -90,20 +90,20 @@ func (t *Till) settle(ctx context.Context, due []book.Payment) error {
 		errs = append(errs, t.step(ctx, p, head))
 	}
 	if t.Settler != nil {
-		return errors.Join(append(errs, t.handAll(ctx, orders, head))...)
+		return errors.Join(append(errs, t.orderAll(ctx, orders, head))...)
 	}
 	return errors.Join(append(errs, t.checkGas(ctx))...)
 }
 
-// recheckTime is the time between looks at transfers that are in a block already.
-const recheckTime = 2 * time.Second
+// recheckInterval is the interval of checks of transfers that are in a block.
+const recheckInterval = 2 * time.Second
 
 func (t *Till) step(ctx context.Context, p *book.Payment, head pay.Block) error {
 	switch p.Settlement {
 	case book.None:
 		return t.begin(ctx, p, head)
 	case book.Settling:
-		return t.follow(ctx, p, head)
+		return t.checkReceipts(ctx, p, head)
 	case book.Confirmed:
 		return t.recheck(ctx, p, head)
 	case book.Final, book.Failed:
@@ -111,14 +111,14 @@ func (t *Till) step(ctx context.Context, p *book.Payment, head pay.Block) error 
 	return nil
 }
 
-// adopt books what this gateway has served. With others it ends the requests of gateways that do not run any more: what was served is booked, and everything
-// else costs nothing.
+// adopt books what this gateway has served and not booked. With others, it takes over the payments of gateways that no longer run: those of served requests are
+// booked, the others released.
 func (t *Till) adopt(ctx context.Context, others bool) error {
 	left, err := t.Book.Adopt(ctx, others)
 	errs := []error{err}
 	for i := range left {
 		p := &left[i]
-		if t.unbooked.of(p.ID) {
+		if t.unbooked.get(p.ID) {
 			continue
 		}
 		if p.Service == book.Serving {
@@ -135,16 +135,16 @@ func (t *Till) adopt(ctx context.Context, others bool) error {
 	return errors.Join(errs...)
 }
 
-// statusRecovered is the status of a request whose record was lost with its gateway.
+// statusRecovered is the status of a request whose record was lost when its gateway ended.
 const statusRecovered = "recovered"
 
-// begin signs and sends the transfer of a payment. What was signed is stored first, so that it is known again whatever happens.
+// begin signs, stores and sends the transfer of a payment: a signed transaction is stored before it is sent, so that it is never lost.
 func (t *Till) begin(ctx context.Context, p *book.Payment, head pay.Block) error {
 	if expired(p, head) {
-		_, err := t.late(ctx, p, head)
+		_, err := t.resolveUnmined(ctx, p, head)
 		return err
 	}
-	if pause := max(backoff(p.Attempts), wasteTime(t.wasted.of(p.ID))); t.Now().Before(p.Changed.Add(pause)) {
+	if pause := max(backoff(p.Attempts), failedTxBackoff(t.failedTxs.get(p.ID))); t.Now().Before(p.Changed.Add(pause)) {
 		return nil
 	}
 	slot, err := t.freeSlot(ctx)
@@ -161,25 +161,26 @@ func (t *Till) begin(ctx context.Context, p *book.Payment, head pay.Block) error
 	return t.send(ctx, p, tx)
 }
 
-// backoff is how long a transfer that would fail is not tried again.
+// backoff is the pause after some failed attempts to send a transfer.
 func backoff(attempts int) time.Duration {
-	const first, most = 250 * time.Millisecond, 15 * time.Second
+	const first, limit = 250 * time.Millisecond, 15 * time.Second
 	if attempts == 0 {
 		return 0
 	}
-	return min(first<<min(attempts, 8), most)
+	return min(first<<min(attempts, 8), limit)
 }
 
-// wasteTime is how long a transfer is not tried again of which some transactions were mined and moved nothing: each has cost gas, and a payer's contract may have it fail in blocks alone.
-func wasteTime(transactions int) time.Duration {
-	const most = 6 // an hour
+// failedTxBackoff is the pause after some transactions of a transfer that were mined and moved nothing: each has cost gas, and a payer's contract may fail only in
+// blocks, not in simulations.
+func failedTxBackoff(transactions int) time.Duration {
+	const maxDoublings = 6 // about an hour
 	if transactions == 0 {
 		return 0
 	}
-	return time.Minute << min(transactions-1, most)
+	return time.Minute << min(transactions-1, maxDoublings)
 }
 
-// freeSlot is the lowest number of a transaction that is neither mined nor on its way.
+// freeSlot returns the settling account's lowest transaction nonce that no mined or pending transaction has.
 func (t *Till) freeSlot(ctx context.Context) (uint64, error) {
 	slot, err := t.Chain.Slot(ctx)
 	if err != nil {
@@ -192,7 +193,7 @@ func (t *Till) freeSlot(ctx context.Context) (uint64, error) {
 	return slot, err
 }
 
-// prepare signs a transfer, with higher fees than whatever was sent in its slot before.
+// prepare signs a transfer, with higher fees than earlier transactions in its slot.
 func (t *Till) prepare(ctx context.Context, p *book.Payment, slot uint64) (*pay.Transaction, error) {
 	before, err := t.Book.FeesAt(ctx, slot)
 	if err != nil {
@@ -211,21 +212,21 @@ func (t *Till) send(ctx context.Context, p *book.Payment, tx *pay.Transaction) e
 	return t.Chain.Send(ctx, tx.Raw)
 }
 
-// reverted decides what becomes of a payment whose transfer would fail: somebody has sent it, or it is too late, or it is tried again.
+// reverted handles a transfer that would fail, or failed: somebody else has sent it, or the authorization has expired, or it is retried later.
 func (t *Till) reverted(ctx context.Context, p *book.Payment, head pay.Block, r *pay.Revert) error {
-	if over, err := t.late(ctx, p, head); over || err != nil {
+	if over, err := t.resolveUnmined(ctx, p, head); over || err != nil {
 		return err
 	}
 	return t.Book.Refused(ctx, p.ID, r.Reason)
 }
 
-// late looks what became of a payment whose transfer is not known to be in a block; over tells that nothing more can be done for it: it was used, or has expired. That it was not used is believed when no node shows
-// an earlier time than its end.
-func (t *Till) late(ctx context.Context, p *book.Payment, head pay.Block) (over bool, err error) {
-	switch over, err := t.used(ctx, p); {
+// resolveUnmined checks a payment whose transfer is in no known block. over: nothing is to be sent for it any more, since its authorization was used or has expired. It fails
+// as expired only when no node can show an earlier time than the expiry.
+func (t *Till) resolveUnmined(ctx context.Context, p *book.Payment, head pay.Block) (over bool, err error) {
+	switch over, err := t.resolveUsed(ctx, p); {
 	case over || err != nil:
 		return over, err
-	case t.over(p, head):
+	case t.finallyExpired(p, head):
 		reason := "the authorization has expired"
 		if p.Reason != "" {
 			reason += ": " + p.Reason
@@ -235,8 +236,8 @@ func (t *Till) late(ctx context.Context, p *book.Payment, head pay.Block) (over 
 	return expired(p, head), nil
 }
 
-// used looks whether the authorization was used already, by whatever transaction, or cancelled; over tells that it was.
-func (t *Till) used(ctx context.Context, p *book.Payment) (over bool, err error) {
+// resolveUsed checks whether the authorization was resolveUsed, by any transaction, or cancelled; over: it was.
+func (t *Till) resolveUsed(ctx context.Context, p *book.Payment) (over bool, err error) {
 	is, err := t.Chain.Used(ctx, &p.Authorization)
 	if !is || err != nil {
 		return false, err
@@ -246,9 +247,9 @@ func (t *Till) used(ctx context.Context, p *book.Payment) (over bool, err error)
 	case err != nil:
 		return true, err
 	case !ok:
-		return true, t.notFound(ctx, p)
+		return true, t.resolveMissing(ctx, p)
 	}
-	t.absent.forget(p.ID)
+	t.missingSince.remove(p.ID)
 	mark, err := t.Chain.Mark(ctx, hash)
 	if err != nil {
 		return true, err
@@ -259,19 +260,20 @@ func (t *Till) used(ctx context.Context, p *book.Payment) (over bool, err error)
 	return true, t.Book.Found(ctx, p.ID, hash)
 }
 
-// find finds the transfer of a payment, whoever sent it. Where the chain was reorganised, its block may be lower than the one that was the newest when the payment was verified.
+// find finds the transfer of a payment, of any sender. After a reorganisation its block may be lower than the newest one at the time of the verification.
 func (t *Till) find(ctx context.Context, p *book.Payment) (hash pay.Word, ok bool, err error) {
 	return t.Chain.FindTransfer(ctx, p.Transfer(), p.FromBlock-min(p.FromBlock, t.Finality))
 }
 
-// lagTime is how far a node may be behind: an address of nodes may ask one for the newest block, or the state, and another, which is some blocks behind, for the transfer. A used authorization's transfer is not found for so
-// long before that is taken for a cancellation, and an authorization has ended for so long before that is taken for its end.
-const lagTime = 20 * time.Second
+// maxLag is the maximum lag of a node behind another one: one address may be served by several nodes, of which one answers for the newest block or the state, and
+// another one for the transfer. A used authorization without a transfer counts as cancelled only after this time, and an authorization as expired only this long
+// after its expiry.
+const maxLag = 20 * time.Second
 
-// notFound decides what becomes of a payment that is used, and whose transfer is not found.
-func (t *Till) notFound(ctx context.Context, p *book.Payment) error {
+// resolveMissing handles a payment whose authorization is used, and whose transfer is not found.
+func (t *Till) resolveMissing(ctx context.Context, p *book.Payment) error {
 	now := t.Now()
-	since := t.absent.change(p.ID, func(since time.Time) time.Time {
+	since := t.missingSince.update(p.ID, func(since time.Time) time.Time {
 		if since.IsZero() {
 			return now
 		}
@@ -280,7 +282,7 @@ func (t *Till) notFound(ctx context.Context, p *book.Payment) error {
 	if now.Sub(since) < t.lag {
 		return t.Book.Refused(ctx, p.ID, "the authorization was used or cancelled, and no transfer is found yet")
 	}
-	t.absent.forget(p.ID)
+	t.missingSince.remove(p.ID)
 	return t.fail(ctx, p, "the payer cancelled the authorization")
 }
 
@@ -289,14 +291,14 @@ func expired(p *book.Payment, head pay.Block) bool {
 	return head.Time.Unix() >= int64(p.ValidBefore) //nolint:gosec // a time
 }
 
-// over reports whether a node that is behind has all the blocks that can have a payment's transfer.
-func (t *Till) over(p *book.Payment, head pay.Block) bool {
+// finallyExpired reports whether even a lagging node has all blocks that can have a payment's transfer.
+func (t *Till) finallyExpired(p *book.Payment, head pay.Block) bool {
 	head.Time = head.Time.Add(-t.lag)
 	return expired(p, head)
 }
 
-// follow looks for the receipt of a payment's transactions.
-func (t *Till) follow(ctx context.Context, p *book.Payment, head pay.Block) error {
+// checkReceipts looks for the receipt of a payment's transactions.
+func (t *Till) checkReceipts(ctx context.Context, p *book.Payment, head pay.Block) error {
 	sent, err := t.Book.SentFor(ctx, p.ID)
 	if err != nil {
 		return err
@@ -322,31 +324,31 @@ func (t *Till) follow(ctx context.Context, p *book.Payment, head pay.Block) erro
 	return t.unmined(ctx, p, sent, head)
 }
 
-// mined notes what a transaction in a block did.
+// mined stores the outcome of a transaction that is in a block.
 func (t *Till) mined(ctx context.Context, p *book.Payment, hash pay.Word, r pay.Receipt, head pay.Block) error {
 	if head.Number+1 < r.Block+t.Confirmations {
 		return nil
 	}
 	delete(t.resent, p.ID)
 	if r.Paid {
-		t.wasted.forget(p.ID)
+		t.failedTxs.remove(p.ID)
 		return t.Book.Confirmed(ctx, p.ID, hash, r)
 	}
-	t.wasted.change(p.ID, func(n int) int { return n + 1 })
+	t.failedTxs.update(p.ID, func(n int) int { return n + 1 })
 	return t.reverted(ctx, p, head, &pay.Revert{Reason: "the transaction was mined and moved nothing"})
 }
 
-// unmined decides what becomes of a payment whose transactions are in no block.
+// unmined handles a payment whose transactions are in no block.
 func (t *Till) unmined(ctx context.Context, p *book.Payment, sent []book.Sent, head pay.Block) error {
 	if t.Settler != nil {
-		return t.ordered(ctx, p, head)
+		return t.checkOrder(ctx, p, head)
 	}
 	slot, err := t.Chain.Slot(ctx)
 	if err != nil {
 		return err
 	}
-	if len(sent) == 0 || sent[0].Slot < slot || expired(p, head) { // nothing of it can be mined any more
-		if over, err := t.late(ctx, p, head); over || err != nil {
+	if len(sent) == 0 || sent[0].Slot < slot || expired(p, head) { // none of its transactions can be mined any more
+		if over, err := t.resolveUnmined(ctx, p, head); over || err != nil {
 			return err
 		}
 		if len(sent) == 0 && p.Charge == 0 { // somebody else's transfer, which a reorganisation removed: nothing was served for it, so none is sent from here (D-56)
@@ -357,15 +359,15 @@ func (t *Till) unmined(ctx context.Context, p *book.Payment, sent []book.Sent, h
 	if t.Now().Sub(sent[0].At) >= t.Bump {
 		return t.replace(ctx, p, &sent[0], head)
 	}
-	if t.Now().Sub(t.resent[p.ID]) < resendTime {
+	if t.Now().Sub(t.resent[p.ID]) < resendInterval {
 		return nil
 	}
 	t.resent[p.ID] = t.Now()
 	return t.Chain.Send(ctx, sent[0].Raw)
 }
 
-// resendTime is the time after which a transaction that is in no block is given to the node again: it may have forgotten it.
-const resendTime = 5 * time.Second
+// resendInterval is the time after which a transaction that is in no block is sent to the node again, which may have dropped it.
+const resendInterval = 5 * time.Second
 
 // replace sends the transfer with higher fees in the same slot, so that at most one of its transactions is mined.
 func (t *Till) replace(ctx context.Context, p *book.Payment, old *book.Sent, head pay.Block) error {
@@ -379,7 +381,7 @@ func (t *Till) replace(ctx context.Context, p *book.Payment, old *book.Sent, hea
 	return t.send(ctx, p, tx)
 }
 
-// recheck makes sure that the block of a confirmed payment is still in the chain, until it is deep.
+// recheck verifies that the block of a confirmed payment is still in the chain, until the payment is final.
 func (t *Till) recheck(ctx context.Context, p *book.Payment, head pay.Block) error {
 	r, ok, err := t.Chain.Receipt(ctx, p.Tx, p.Transfer())
 	switch {
@@ -396,22 +398,22 @@ func (t *Till) recheck(ctx context.Context, p *book.Payment, head pay.Block) err
 	return nil
 }
 
-// fail gives a payment up: its request was served, and its money cannot arrive any more.
+// fail marks a payment as failed: its money can no longer arrive.
 func (t *Till) fail(ctx context.Context, p *book.Payment, reason string) error {
-	t.wasted.forget(p.ID)
+	t.failedTxs.remove(p.ID)
 	return t.Book.MarkFailed(ctx, p.ID, reason)
 }
 
-// returnTime is how long gateways keep money of an account aside that no request needs.
-const returnTime = 3 * time.Second
+// blockReturnTime is the time within which gateways return money of an account from their blocks that no request needs.
+const blockReturnTime = 3 * time.Second
 
-// writeLosses has the ledger take back the credit of payments that failed.
-func (t *Till) writeLosses(ctx context.Context) error {
-	list, err := t.Book.Unwritten(ctx)
+// takeBackFailed removes the credit of failed payments from the ledger.
+func (t *Till) takeBackFailed(ctx context.Context) error {
+	list, err := t.Book.FailedNotTakenBack(ctx)
 	errs := []error{err}
 	for i := range list {
 		p := &list[i]
-		if !p.Booked || t.Now().Sub(p.Changed) < returnTime {
+		if !p.Booked || t.Now().Sub(p.Changed) < blockReturnTime {
 			continue // adopt books it first
 		}
 		loss, err := t.Ledger.TakeBack(ctx, pay.Account(p.From), p.Captured, p.Reference())
@@ -426,17 +428,17 @@ func (t *Till) writeLosses(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// checkGas raises the alarm while the settling account can pay for few transfers.
+// checkGas logs a warning and calls LowGas while the settling account can pay for few transfers only.
 func (t *Till) checkGas(ctx context.Context) error {
-	if t.Now().Sub(t.asked) < time.Minute {
+	if t.Now().Sub(t.gasChecked) < time.Minute {
 		return nil
 	}
 	left, err := t.Chain.Affords(ctx)
 	if err != nil {
 		return err
 	}
-	t.asked = t.Now()
-	if left < t.FewTransfers {
+	t.gasChecked = t.Now()
+	if left < t.LowGasTransfers {
 		t.Log.Warn("the account that settles payments is short of the chain's own coin", "transfers_left", left)
 		t.LowGas(left)
 	}

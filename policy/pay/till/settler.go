@@ -10,35 +10,35 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// Settlement by a facilitator: it makes the transfer, with an account of its own. The order is stored before it is sent. Whether it was carried out, the chain decides, by
-// the state of the authorization, whatever the facilitator says or does not say; the same authorization can be used once, so an order may be repeated.
+// Settlement by a facilitator, which makes the transfer with its own account. The order is stored before it is sent. Only the state of the authorization on the
+// chain tells whether the transfer was made, not the facilitator's response; since an authorization can be used once, an order may be repeated.
 
-// orders is how many payments are handed over at the same time: a facilitator may wait for blocks.
-const orders = 16
+// maxOrders is the number of concurrent maxOrders: a facilitator may wait for blocks.
+const maxOrders = 16
 
-// handAll hands payments over.
-func (t *Till) handAll(ctx context.Context, due []*book.Payment, head pay.Block) error {
+// orderAll orders the transfers of payments, concurrently.
+func (t *Till) orderAll(ctx context.Context, due []*book.Payment, head pay.Block) error {
 	var all sync.WaitGroup
-	free := make(chan struct{}, orders)
+	free := make(chan struct{}, maxOrders)
 	errs := make([]error, len(due))
 	for i, p := range due {
 		free <- struct{}{}
 		all.Add(1)
 		guard.Go(func() {
 			defer func() { <-free; all.Done() }()
-			errs[i] = t.hand(ctx, p, head)
+			errs[i] = t.order(ctx, p, head)
 		})
 	}
 	all.Wait()
 	return errors.Join(errs...)
 }
 
-// hand has a payment settled, unless the chain says that it was.
-func (t *Till) hand(ctx context.Context, p *book.Payment, head pay.Block) error {
+// order orders the transfer of a payment, unless the chain shows that it was made.
+func (t *Till) order(ctx context.Context, p *book.Payment, head pay.Block) error {
 	if t.Now().Before(p.Changed.Add(backoff(p.Attempts))) {
 		return nil
 	}
-	if over, err := t.late(ctx, p, head); over || err != nil {
+	if over, err := t.resolveUnmined(ctx, p, head); over || err != nil {
 		return err
 	}
 	if err := t.Book.Ordered(ctx, p.ID); err != nil {
@@ -54,9 +54,9 @@ func (t *Till) hand(ctx context.Context, p *book.Payment, head pay.Block) error 
 	return errors.Join(err, t.Book.Found(ctx, p.ID, hash))
 }
 
-// ordered decides what becomes of a payment that was handed over and is in no block.
-func (t *Till) ordered(ctx context.Context, p *book.Payment, head pay.Block) error {
-	if over, err := t.late(ctx, p, head); over || err != nil {
+// checkOrder handles a payment whose transfer was checkOrder and is in no block.
+func (t *Till) checkOrder(ctx context.Context, p *book.Payment, head pay.Block) error {
+	if over, err := t.resolveUnmined(ctx, p, head); over || err != nil {
 		return err
 	}
 	if t.Now().Sub(p.Changed) < t.Bump {

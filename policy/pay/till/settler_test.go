@@ -208,7 +208,7 @@ func TestAnOrderIsStoredBeforeItIsSent(t *testing.T) {
 func TestManyPaymentsAreGivenUpAtOnce(t *testing.T) {
 	s, f := by(t)
 	f.settles, f.says = false, errUnknown
-	taken := make([]Taken, orders/2) // more than that of one wallet may not be unsettled
+	taken := make([]Taken, maxOrders/2) // more than that of one wallet may not be unsettled
 	for i := range taken {
 		taken[i] = s.take(t, byte(i+1))
 		s.serve(t, &taken[i], 5000)

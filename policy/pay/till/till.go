@@ -1,9 +1,9 @@
-// Package till takes payments for requests: it has each verified and reserved before its request is served, books what the request cost, and has the money
-// moved on the chain, whatever fails in between. It knows the order of these steps; the states are in package book, the money in the ledger, and what a
-// chain says comes from a pay.Chain.
+// Package till processes payments for requests: a payment is verified and reserved before its request is served, then the request's cost is booked, and the
+// transfer is settled on the chain, whatever fails in between. The package implements the order of these steps; the states are in package book, the money is in
+// the ledger, and a pay.Chain reads and writes the chain.
 //
-// A payment and its request are two transactions in two files, so each step leaves a state that the next start goes on from: a request that was being
-// served when its gateway ended costs nothing, and one that was served is booked once and settled once.
+// The payment and the charge are in two stores, so each step leaves a state from which the next start of a gateway continues: a request that was being served
+// when its gateway ended costs nothing, and one that was served is booked once and settled once.
 package till
 
 import (
@@ -20,27 +20,27 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// Ledger is where wallets have their credit. *ledger.Ledger implements it.
+// Ledger has the accounts of wallets. *ledger.Ledger implements it.
 type Ledger interface {
 	// CreditWallet adds a payment to a wallet's account, once per reference.
 	CreditWallet(ctx context.Context, acct policy.Account, amount, fee policy.Micro, ref string) error
-	// CreditServed is CreditWallet for a payment whose request is charged next: what that costs is set aside, in the hold that it returns, which is h unless that is nil.
+	// CreditServed is CreditWallet for a payment whose request is charged next: the request's cost is reserved in the returned hold, which is h unless that is nil.
 	CreditServed(ctx context.Context, acct policy.Account, amount, fee policy.Micro, ref string, c *ledger.Charge, h *ledger.Hold) (*ledger.Hold, error)
-	// TakeBack takes a payment that never arrived out of a wallet's account, once per reference, and returns what the account does not have.
+	// TakeBack removes the credit of a payment that never arrived from a wallet's account, once per reference, and returns the part that the account did not have.
 	TakeBack(ctx context.Context, acct policy.Account, amount policy.Micro, ref string) (loss policy.Micro, err error)
-	// Reserve sets an amount of an account's money aside.
+	// Reserve reserves an amount of an account's money.
 	Reserve(ctx context.Context, account policy.Account, requestID string, amount policy.Micro) (*ledger.Hold, error)
-	// Release ends a reservation without a charge. A nil one, and one that has ended, are left alone.
+	// Release ends a reservation without a charge. It ignores nil, and reservations that have ended.
 	Release(h *ledger.Hold)
-	// Balance is what an account has. The error is ledger.ErrUnknownKey where there is no such account.
+	// Balance returns an account's balance. The error is ledger.ErrUnknownKey if there is no such account.
 	Balance(ctx context.Context, account policy.Account) (ledger.Balance, error)
-	// Owed is what an account owes for payments that never arrived.
+	// Owed returns an account's debt for payments that never arrived.
 	Owed(ctx context.Context, account policy.Account) (policy.Micro, error)
-	// Pardons are how losses were forgiven, by their keys (ledger.LossKey), of those that were.
+	// Pardons returns the forgiven ones of some losses, by their keys (ledger.LossKey).
 	Pardons(ctx context.Context, keys []string) (map[string]ledger.Pardon, error)
 	// Charged reports whether a request was charged to an account.
 	Charged(ctx context.Context, account policy.Account, requestID string) (bool, error)
-	// Capture charges a reservation, which ends, and returns when that is durable. A request is charged once.
+	// Capture charges a reservation and ends it; it returns when the charge is durable. A request is charged once.
 	Capture(ctx context.Context, h *ledger.Hold, c ledger.Charge) (ledger.Receipt, error)
 }
 
@@ -55,19 +55,19 @@ type Options struct {
 	Log    *slog.Logger
 	Now    func() time.Time
 
-	Settler       pay.Settler   // makes the transfers; nil: the chain's settling account does
-	SettleFirst   policy.Micro  // payments that are at least so large are settled before their requests are served, and taken by scheme exact alone; zero means none
-	MostLosses    policy.Micro  // what requests may cost within an hour whose payments do not arrive, before all payments are settled first; zero means any
-	Confirmations uint64        // blocks after which a transfer counts, its own included; zero means 1
-	Finality      uint64        // blocks after which a transfer is not looked at again; zero means 64
-	Poll          time.Duration // between looks at the chain; zero means 1 second
-	Bump          time.Duration // after which a transaction that is in no block is replaced with higher fees; zero means 30 seconds
-	FewTransfers  int64         // LowGas is called, at most once a minute, when the settling account can pay for fewer; zero means 100
-	LowGas        func(left int64)
-	Lost          func(Loss)
+	Settler         pay.Settler   // makes the transfers; nil: the chain's settling account does
+	SettleFirst     policy.Micro  // payments of at least this amount are settled before their requests are served, and accepted only by scheme exact; zero means none
+	MaxLosses       policy.Micro  // cost of requests within an hour whose payments do not arrive, from which all payments are settled first; zero means no limit
+	Confirmations   uint64        // blocks after which a transfer is confirmed, its own included; zero means 1
+	Finality        uint64        // blocks after which a transfer is not checked again; zero means 64
+	Poll            time.Duration // interval of passes over the payments; zero means 1 second
+	Bump            time.Duration // time after which a transaction that is in no block is replaced with higher fees; zero means 30 seconds
+	LowGasTransfers int64         // LowGas is called, at most once a minute, while the settling account can pay the gas of fewer transfers; zero means 100
+	LowGas          func(left int64)
+	Lost            func(Loss)
 }
 
-// Loss is a payment that was served and will never arrive.
+// Loss is a payment that paid for a request or other credit, and will never arrive.
 type Loss struct {
 	Account policy.Account `json:"-"`
 	Payer   string         `json:"payer"`
@@ -77,33 +77,33 @@ type Loss struct {
 	Reason  string         `json:"reason"`
 }
 
-// Till takes payments. Safe for concurrent use.
+// Till processes payments. Safe for concurrent use.
 type Till struct {
 	Options
-	kicked    chan struct{}
-	rechecked time.Time // of the loop
-	resent    map[int64]time.Time
-	wasted    noted[int] // transactions of payments that were mined and moved nothing, since the start
-	asked     time.Time
-	timeout   time.Duration    // of requests whose payments are settled first
-	lag       time.Duration    // of a node behind another one, at most
-	unbooked  noted[bool]      // payments of this gateway that are settled first, while their requests run
-	absent    noted[time.Time] // payments that are used, and whose transfers are not found: since when
-	lost      atomic.Pointer[losses]
+	wake         chan struct{}
+	rechecked    time.Time             // last check of confirmed payments; of the loop
+	resent       map[int64]time.Time   // last sending of payments' transactions; of the loop
+	failedTxs    perPayment[int]       // number of a payment's transactions that were mined and moved nothing, since the start
+	gasChecked   time.Time             // last check of the settling account; of the loop
+	timeout      time.Duration         // for the settlement of payments that are settled first
+	lag          time.Duration         // maximum lag of a node: lagTime, or less in tests
+	unbooked     perPayment[bool]      // payments of this gateway that are settled first, while their requests run
+	missingSince perPayment[time.Time] // payments whose authorizations are used, and whose transfers are not found: since when
+	lost         atomic.Pointer[losses]
 }
 
-// New makes a till. Run has to run for payments to be settled.
+// New returns a till. Payments are settled while Run runs.
 func New(o Options) *Till {
 	o.Confirmations, o.Finality = or(o.Confirmations, 1), or(o.Finality, 64)
 	o.Poll, o.Bump = or(o.Poll, time.Second), or(o.Bump, 30*time.Second)
-	o.FewTransfers = or(o.FewTransfers, 100)
+	o.LowGasTransfers = or(o.LowGasTransfers, 100)
 	if o.LowGas == nil {
 		o.LowGas = func(int64) {}
 	}
 	if o.Lost == nil {
 		o.Lost = func(Loss) {}
 	}
-	return &Till{Options: o, kicked: make(chan struct{}, 1), resent: map[int64]time.Time{}, timeout: firstTimeout, lag: lagTime}
+	return &Till{Options: o, wake: make(chan struct{}, 1), resent: map[int64]time.Time{}, timeout: firstTimeout, lag: maxLag}
 }
 
 func or[T comparable](v, unset T) T {
@@ -114,24 +114,24 @@ func or[T comparable](v, unset T) T {
 	return v
 }
 
-// Taken is a payment that is reserved for a request, and what of its payer's credit is set aside beside it.
+// Taken is a payment that is reserved for a request.
 type Taken struct {
 	book.Payment
 
-	Credit policy.Micro
-	Owed   policy.Micro // what its payer owed for payments that never arrived: it is taken of the payment first
+	Credit policy.Micro // reserved of the payer's credit, since the payment is below the price
+	Owed   policy.Micro // the payer's debt for payments that never arrived, which the payment pays first
 	hold   *ledger.Hold
 	first  bool         // it is in a block already
 	fee    policy.Micro // with first: due when its request is served
 }
 
-// Take verifies a payment for a request that costs at most price, and reserves it; credit of the payer makes up for what it lacks. The error is a
-// *pay.Refusal, book.ErrInUse or book.ErrSpent with the payment as it is, or the chain's, the book's or the ledger's.
+// Take verifies a payment for a request of at most price, and reserves it; credit of the payer covers the difference if it is less. The error is a *pay.Refusal,
+// book.ErrInUse or book.ErrSpent with the stored payment, ErrUnsettled, or an error of the chain, the book or the ledger.
 func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price policy.Micro, requestID string) (Taken, error) {
-	if known, err := t.known(ctx, p); err != nil {
+	if known, err := t.checkUnused(ctx, p); err != nil {
 		return Taken{Payment: known}, err
 	}
-	var owed policy.Micro // by scheme upto it cannot be paid
+	var owed policy.Micro // 0 with scheme upto, which cannot pay a debt
 	if !p.UpTo {
 		var err error
 		if owed, err = t.Owed(ctx, p.From); err != nil {
@@ -139,7 +139,7 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 		}
 	}
 	short, why := t.Terms.CheckAmount(t.Seal, p, digest, price, owed, t.Now())
-	if why != nil && p.Value < t.Terms.Least {
+	if why != nil && p.Value < t.Terms.MinPrice {
 		return Taken{}, why
 	}
 	if p.UpTo && t.SettlesFirst(p.Value) {
@@ -166,7 +166,7 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 		return Taken{Payment: row}, err
 	}
 	if !arrived {
-		if arrived, err = t.askSettler(ctx, p, &row); err != nil {
+		if arrived, err = t.verifyWithSettler(ctx, p, &row); err != nil {
 			t.Ledger.Release(hold)
 			return Taken{}, err
 		}
@@ -178,7 +178,7 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 	return taken, nil
 }
 
-// checkTimes refuses an authorization that ends too early to be settled, or too late for its loss to be known.
+// checkTimes refuses an authorization that expires before it can be settled, or so late that its loss would be known too late.
 func (t *Till) checkTimes(a *pay.Authorization, now time.Time) error {
 	if err := t.Terms.CheckWindow(a, now); err != nil {
 		return err
@@ -186,15 +186,15 @@ func (t *Till) checkTimes(a *pay.Authorization, now time.Time) error {
 	return t.Terms.CheckEnd(a, now)
 }
 
-// Owed is what a payer owes for payments that never arrived.
+// Owed returns a payer's debt for payments that never arrived.
 func (t *Till) Owed(ctx context.Context, payer pay.Address) (policy.Micro, error) {
 	return t.Ledger.Owed(ctx, pay.Account(payer))
 }
 
-// holdCredit sets aside what a payment lacks. why is the refusal of a payer whose credit does not cover it.
+// holdCredit reserves the amount that a payment is short of. why is the refusal of a payer whose credit does not cover it.
 func (t *Till) holdCredit(ctx context.Context, p *pay.Payment, requestID string, short policy.Micro, why *pay.Refusal) (*ledger.Hold, error) {
 	if short == 0 {
-		return nil, nil //nolint:nilnil // nothing is missing
+		return nil, nil //nolint:nilnil // the payment is enough
 	}
 	has, err := t.Credit(ctx, p.From)
 	if err != nil {
@@ -204,20 +204,20 @@ func (t *Till) holdCredit(ctx context.Context, p *pay.Payment, requestID string,
 		return nil, why
 	}
 	h, err := t.Ledger.Reserve(ctx, pay.Account(p.From), requestID, short)
-	if _, ok := errors.AsType[*ledger.InsufficientError](err); ok { // another request was faster
+	if _, ok := errors.AsType[*ledger.InsufficientError](err); ok { // another request took the credit meanwhile
 		return nil, why
 	}
 	if err != nil {
 		return nil, err
 	}
-	if left, err := t.spendable(ctx, p.From); err != nil || left < 0 { // others were, and this one has of what is in no block yet
+	if left, err := t.spendable(ctx, p.From); err != nil || left < 0 { // the hold includes money of payments that are in no block yet
 		t.Ledger.Release(h)
 		return nil, cmp.Or(err, error(why))
 	}
 	return h, nil
 }
 
-// Credit is what a payer may spend of the account, which payments that are not in a block yet are no part of. Below zero it is what the payer owes.
+// Credit returns the credit that a payer may spend, without payments that are in no block yet. Below zero, it is the payer's debt.
 func (t *Till) Credit(ctx context.Context, payer pay.Address) (policy.Micro, error) {
 	b, err := t.Ledger.Balance(ctx, pay.Account(payer))
 	if errors.Is(err, ledger.ErrUnknownKey) {
@@ -230,7 +230,7 @@ func (t *Till) Credit(ctx context.Context, payer pay.Address) (policy.Micro, err
 	return max(left, 0), err
 }
 
-// spendable is what a payer's account has that is not set aside, less the payments that are in no block yet. Below zero, some of those is set aside.
+// spendable is the available balance of a payer, less the payments that are in no block yet. Below zero, a part of these is reserved.
 func (t *Till) spendable(ctx context.Context, payer pay.Address) (policy.Micro, error) {
 	b, err := t.Ledger.Balance(ctx, pay.Account(payer))
 	if err != nil {
@@ -240,8 +240,8 @@ func (t *Till) spendable(ctx context.Context, payer pay.Address) (policy.Micro, 
 	return b.Available - open, err
 }
 
-// known refuses a payment that this till has used, without asking the chain: its payer must not be told to pay again.
-func (t *Till) known(ctx context.Context, p *pay.Payment) (book.Payment, error) {
+// checkUnused refuses a payment that was used here, without asking the chain: its payer must not be asked to pay again.
+func (t *Till) checkUnused(ctx context.Context, p *pay.Payment) (book.Payment, error) {
 	known, ok, err := t.Book.Find(ctx, t.Terms, p)
 	switch {
 	case err != nil || !ok:
@@ -254,17 +254,17 @@ func (t *Till) known(ctx context.Context, p *pay.Payment) (book.Payment, error) 
 	return book.Payment{}, nil
 }
 
-// verify asks the chain whether a payment is good. arrived: its money is here already.
+// verify has the chain verify a payment. arrived: it was moved already, for an earlier request that cost nothing.
 func (t *Till) verify(ctx context.Context, p *pay.Payment) (arrived bool, err error) {
 	if err := t.Chain.Verify(ctx, p); err != nil {
-		return t.arrived(ctx, p, err)
+		return t.movedBefore(ctx, p, err)
 	}
 	return false, nil
 }
 
-// refused is the error of a payment that the chain refuses. Another request may have used it in the meantime.
+// refused returns the error of a payment that the chain refuses: another request may have used it meanwhile.
 func (t *Till) refused(ctx context.Context, p *pay.Payment, why error) (Taken, error) {
-	if known, err := t.known(ctx, p); err != nil {
+	if known, err := t.checkUnused(ctx, p); err != nil {
 		return Taken{Payment: known}, err
 	}
 	return Taken{}, why
@@ -277,7 +277,7 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// Served books what a request cost, and has its payment settled. It returns when the charge is durable. It does not end with the context.
+// Served books the cost of a request, and starts the settlement of its payment. It returns when the charge is durable, and ignores the context's end.
 func (t *Till) Served(ctx context.Context, p *Taken, c ledger.Charge) (ledger.Receipt, error) {
 	ctx = context.WithoutCancel(ctx)
 	if p.first {
@@ -288,11 +288,11 @@ func (t *Till) Served(ctx context.Context, p *Taken, c ledger.Charge) (ledger.Re
 		return ledger.Receipt{}, err
 	}
 	p.Captured = captured
-	defer t.kick()
+	defer t.wakeUp()
 	return t.bookCharge(ctx, &p.Payment, p.hold, c)
 }
 
-// captured is what is moved for a request's cost: the whole value, or with scheme upto the cost and the fee, and never more than was signed.
+// captured returns the amount to be moved for a request's cost: the whole value, or with scheme upto the cost and the fee, and at most the signed value.
 func (t *Till) captured(p *Taken, cost policy.Micro) policy.Micro {
 	if !p.UpTo {
 		return p.Value
@@ -304,14 +304,13 @@ func (t *Till) captured(p *Taken, cost policy.Micro) policy.Micro {
 	return min(price, p.Value)
 }
 
-// bookCharge adds a payment to its payer's account and charges its request there: to what is set aside of it, and for the rest to what the payment brought.
-// It may be repeated.
+// bookCharge credits a payment to its payer's account and charges its request there: to the hold h, and the rest to the payment. It may be repeated.
 func (t *Till) bookCharge(ctx context.Context, p *book.Payment, h *ledger.Hold, c ledger.Charge) (r ledger.Receipt, err error) {
 	account := pay.Account(p.From)
 	if h == nil {
 		if done, err := t.Ledger.Charged(ctx, account, p.Request); err != nil {
 			return ledger.Receipt{}, err
-		} else if done { // what is left of the payment may be less than a second charge
+		} else if done { // the rest of the payment may be less than a second charge
 			return ledger.Receipt{}, t.credit(ctx, p)
 		}
 	}
@@ -325,8 +324,8 @@ func (t *Till) bookCharge(ctx context.Context, p *book.Payment, h *ledger.Hold, 
 	return r, t.Book.MarkBooked(ctx, p.ID)
 }
 
-// Release gives a payment back whose request cost nothing: nothing goes to the chain, and the payer may use it again. One that was settled first becomes its
-// payer's credit, without a fee.
+// Release releases a payment whose request cost nothing: no transfer is sent, and the payer may use it again. One that was settled first becomes its payer's
+// credit, without a fee.
 func (t *Till) Release(ctx context.Context, p *Taken) error {
 	t.Ledger.Release(p.hold)
 	if p.first {
@@ -335,10 +334,10 @@ func (t *Till) Release(ctx context.Context, p *Taken) error {
 	return t.Book.Release(context.WithoutCancel(ctx), p.ID)
 }
 
-// Await waits until a payment has arrived or failed, or the context ends, and returns how it stands.
+// Await waits until a payment is confirmed or failed, or the context ends, and returns its current state.
 func (t *Till) Await(ctx context.Context, id int64) (book.Payment, error) {
-	const often = 50 * time.Millisecond
-	tick := time.NewTicker(often)
+	const interval = 50 * time.Millisecond
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
 		p, err := t.Book.ByID(context.WithoutCancel(ctx), id)
@@ -353,10 +352,10 @@ func (t *Till) Await(ctx context.Context, id int64) (book.Payment, error) {
 	}
 }
 
-// kick has the loop look now.
-func (t *Till) kick() {
+// wakeUp starts the loop's next pass immediately.
+func (t *Till) wakeUp() {
 	select {
-	case t.kicked <- struct{}{}:
+	case t.wake <- struct{}{}:
 	default:
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// signatureSize is that of an account without code: r, s and v.
+// signatureSize is the size of a signature of an account without code: r, s and v.
 const signatureSize = 65
 
-// Recover is the account without code that signed a digest; ok is false where there is none, and for a signature with a high s, so that there is one signature
-// for each digest. v is 0 and 1, or 27 and 28.
+// Recover returns the account that signed a digest; ok is false for an invalid signature, and for one with a high s, so that there is one signature per digest.
+// v is 0 or 1, or 27 or 28.
 func Recover(digest pay.Word, signature []byte) (who pay.Address, ok bool) {
 	if len(signature) != signatureSize {
 		return who, false

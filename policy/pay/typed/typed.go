@@ -1,4 +1,4 @@
-// Package typed is what a payer signs (EIP-712), and how a chain is asked whether that was used. It has no keys, and asks no node.
+// Package typed encodes the data that a payer signs (EIP-712), and the calls that query whether an authorization was used. It has no keys, and calls no node.
 package typed
 
 import (
@@ -20,7 +20,7 @@ const (
 	permitType       = "PermitWitnessTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline,Witness witness)" + tokenPermissions + witness
 )
 
-// Keccak256 is the hash of EVM chains, over the parts one behind the other.
+// Keccak256 returns the hash of EVM chains over the concatenated parts.
 func Keccak256(parts ...[]byte) (sum pay.Word) {
 	h := sha3.NewLegacyKeccak256()
 	for _, p := range parts {
@@ -35,21 +35,21 @@ func hashOf(text string) []byte {
 	return sum[:]
 }
 
-// Number is a number as calls and hashes have it.
+// Number returns the ABI encoding of a number.
 func Number(n uint64) []byte {
 	var w pay.Word
 	binary.BigEndian.PutUint64(w[24:], n)
 	return w[:]
 }
 
-// Address is an address as calls and hashes have it.
+// Address returns the ABI encoding of an address.
 func Address(a pay.Address) []byte {
 	var w pay.Word
 	copy(w[12:], a[:])
 	return w[:]
 }
 
-// Fields are the values of an EIP-3009 authorization, as calls and hashes have them.
+// Fields returns the ABI encoding of an EIP-3009 authorization.
 func Fields(a *pay.Authorization) (b []byte) {
 	b = append(b, Address(a.From)...)
 	b = append(b, Address(a.To)...)
@@ -59,29 +59,29 @@ func Fields(a *pay.Authorization) (b []byte) {
 	return append(b, a.Nonce[:]...)
 }
 
-// Domain is the EIP-712 domain of a token on a chain.
+// Domain returns the EIP-712 domain separator of a token on a chain.
 func Domain(token pay.Token, chain uint64) pay.Word {
 	return Keccak256(hashOf(domainType), hashOf(token.Name), hashOf(token.Version), Number(chain), Address(token.Address))
 }
 
-// PermitDomain is the domain of Permit2 on a chain.
+// PermitDomain returns the domain separator of Permit2 on a chain.
 func PermitDomain(chain uint64) pay.Word {
 	return Keccak256(hashOf(permitDomainType), hashOf("Permit2"), Number(chain), Address(pay.Permit2))
 }
 
-// Transfer is what the payer of an EIP-3009 authorization signs; domain is the token's.
+// Transfer returns the digest that the payer of an EIP-3009 authorization signs; domain is the token's.
 func Transfer(domain pay.Word, a *pay.Authorization) pay.Word {
 	return sign(domain, Keccak256(hashOf(transferType), Fields(a)))
 }
 
-// Permit is what the payer of a permit signs; domain is that of Permit2.
+// Permit returns the digest that the payer of a permit signs; domain is that of Permit2.
 func Permit(domain pay.Word, token pay.Address, a *pay.Authorization) pay.Word {
 	permitted := Keccak256(hashOf(tokenPermissions), Address(token), Number(uint64(a.Value))) //nolint:gosec // an amount is not negative
 	to := Keccak256(hashOf(witness), Address(a.To), Address(a.Facilitator), Number(a.ValidAfter))
 	return sign(domain, Keccak256(hashOf(permitType), permitted[:], Address(pay.UpToProxy), a.Nonce[:], Number(a.ValidBefore), to[:]))
 }
 
-// Digest is what the payer of an authorization of a token signs.
+// Digest returns the digest that the payer of an authorization of a token signs.
 func Digest(token pay.Token, chain uint64, a *pay.Authorization) pay.Word {
 	if a.UpTo {
 		return Permit(PermitDomain(chain), token.Address, a)
@@ -93,13 +93,13 @@ func sign(domain, content pay.Word) pay.Word {
 	return Keccak256([]byte{0x19, 0x01}, domain[:], content[:])
 }
 
-// Selector begins the data of a call.
+// Selector returns the selector of a function: the first bytes of a call's data.
 func Selector(signature string) []byte { return hashOf(signature)[:4] }
 
-// State is the call that asks whether an authorization of a token was used or cancelled, and of which contract.
+// State returns the contract and the call data that query whether an authorization of a token was used or cancelled.
 func State(token pay.Address, a *pay.Authorization) (to pay.Address, data []byte) {
 	if a.UpTo {
-		var at pay.Word // of the word of the nonces that have their first 248 bits in common
+		var at pay.Word // index of the nonce's word in the bitmap: its first 248 bits
 		copy(at[1:], a.Nonce[:31])
 		return pay.Permit2, append(append(Selector("nonceBitmap(address,uint256)"), Address(a.From)...), at[:]...)
 	}
@@ -108,7 +108,7 @@ func State(token pay.Address, a *pay.Authorization) (to pay.Address, data []byte
 
 var errAnswer = errors.New("a contract answered something else than expected")
 
-// Used reads the answer to State.
+// Used parses the result of State's call.
 func Used(a *pay.Authorization, answer []byte) (bool, error) {
 	if len(answer) != len(pay.Word{}) {
 		return false, errAnswer
