@@ -111,14 +111,19 @@ func Of(r *chat.Request) (*Transcript, error) {
 		}
 		t.doc = doc
 	}
-	n := len(t.doc.Bytes) / typicalTurn
+	n := t.mayHold()
 	t.Turns, t.Texts = make([]Turn, 0, n), make([]Text, 0, n)
 	t.read(r.Dialect)
 	return t, nil
 }
 
-// typicalTurn is the typical size in bytes of a turn of a long conversation.
-const typicalTurn = 2 << 10
+// mayHold estimates the number of turns: the elements of the arrays in the document, but not more than one in 256 bytes, since elements may be tokens.
+func (t *Transcript) mayHold() (n int) {
+	for i := range t.doc.Members {
+		n += t.doc.Members[i].Len
+	}
+	return min(n, len(t.doc.Bytes)>>8)
+}
 
 // Is reports whether the transcript was read from r and has not been changed since.
 func (t *Transcript) Is(r *chat.Request) bool { return t.req == r && !t.changed }

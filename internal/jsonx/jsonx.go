@@ -64,6 +64,7 @@ type Member struct {
 	Start    int // the value
 	End      int
 	Kind     Kind
+	Len      int // elements of an array
 }
 
 // Stats are counted while scanning.

@@ -55,18 +55,19 @@ func (f *Form) Parse(b []byte) (Value, error) {
 
 // scanner validates a text. Its methods take the start offset of a value and return its end, or -1 after fail.
 type scanner struct {
-	b       []byte
-	stats   Stats
-	words   bool    // whether stats.Keys and stats.Values are collected
-	places  []place // of values, as far as there is room
-	noted   int     // number of values, with or without room
-	long    []span  // long strings; nil if they are not recorded
-	escapes int     // in strings so far
-	names   names
-	at      int
-	msg     string
-	problem problem  // a problem of a member's name at offset at; msg is the name that it collides with
-	path    []string // to that member, innermost first
+	b        []byte
+	stats    Stats
+	words    bool    // whether stats.Keys and stats.Values are collected
+	places   []place // of values, as far as there is room
+	noted    int     // number of values, with or without room
+	long     []span  // long strings; nil if they are not recorded
+	escapes  int     // in strings so far
+	elements int     // of the array that ended last
+	names    names
+	at       int
+	msg      string
+	problem  problem  // a problem of a member's name at offset at; msg is the name that it collides with
+	path     []string // to that member, innermost first
 }
 
 // problem is a problem of a member's name.
@@ -129,6 +130,9 @@ func (s *scanner) members(i int, f *Form) ([]Member, int) {
 			m.Key = known.text
 		} else {
 			m.Key = string(key)
+		}
+		if m.Kind == Array {
+			m.Len = s.elements
 		}
 		members = append(members, m)
 		i = skipSpace(s.b, m.End)
@@ -258,6 +262,7 @@ func (s *scanner) array(i, depth int, f *Form) int {
 	}
 	i = skipSpace(s.b, i+1)
 	if i < len(s.b) && s.b[i] == ']' {
+		s.elements = 0
 		return i + 1
 	}
 	for index := 0; ; index++ {
@@ -272,6 +277,7 @@ func (s *scanner) array(i, depth int, f *Form) int {
 		}
 		switch s.b[i] {
 		case ']':
+			s.elements = index + 1
 			return i + 1
 		case ',':
 			i = skipSpace(s.b, i+1)
@@ -378,7 +384,7 @@ func (s *scanner) longString(start, i int) int {
 			return s.fail(i, "a control character in a string must be escaped")
 		}
 		escapes++
-		if i+1 < len(b) && shortEscape[b[i+1]] {
+		if i+1 < len(b) && shortText[b[i+1]] != 0 {
 			i += 2
 		} else if i = s.escape(i); i < 0 {
 			return -1
@@ -398,15 +404,7 @@ func (s *scanner) shortRest(i int, seen *uint64) int {
 	return i
 }
 
-// shortEscape are the characters that form an escape with a backslash.
-var shortEscape = func() (t [256]bool) {
-	for _, c := range []byte(`"\/bfnrt`) {
-		t[c] = true
-	}
-	return t
-}()
-
-// escape validates an escape that is not in shortEscape.
+// escape validates an escape that is not in shortText.
 func (s *scanner) escape(i int) int {
 	if i+1 >= len(s.b) {
 		return s.fail(i+1, "")

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
-	"strings"
+	"slices"
 	"unicode/utf16"
 	"unicode/utf8"
+	"unsafe"
 )
 
 const (
@@ -70,54 +71,74 @@ func skipSpace(b []byte, i int) int {
 // appendUnescaped appends the text between a string's quotes with its escapes resolved. An unpaired surrogate or an invalid escape becomes U+FFFD.
 func appendUnescaped(dst, s []byte) []byte {
 	for {
-		i := bytes.IndexByte(s, '\\')
-		if i < 0 {
-			return append(dst, s...)
+		dst = slices.Grow(dst, len(s)+wordSize)
+		written, read := unescapeTo(dst[len(dst):cap(dst)], s)
+		dst = dst[:len(dst)+written]
+		if read == len(s) {
+			return dst
 		}
-		dst = append(dst, s[:i]...)
-		r, n := unescape(s[i:])
-		dst = utf8.AppendRune(dst, r)
-		s = s[i+n:]
+		r, n := unescape(s[read:])
+		dst, s = utf8.AppendRune(dst, r), s[read+n:]
 	}
 }
 
-// unescaped returns appendUnescaped's text as a string, in one allocation: no valid escape is shorter than its character.
+// unescaped returns appendUnescaped's text as a string, in one allocation.
 func unescaped(s []byte) string {
-	var out strings.Builder
-	out.Grow(len(s))
-	for {
-		i := bytes.IndexByte(s, '\\')
-		if i < 0 {
-			out.Write(s)
-			return out.String()
-		}
-		out.Write(s[:i])
-		r, n := unescape(s[i:])
-		out.WriteRune(r)
-		s = s[i+n:]
-	}
+	text := appendUnescaped(make([]byte, 0, len(s)+wordSize), s)
+	return unsafe.String(unsafe.SliceData(text), len(text)) // nothing else refers to it
 }
+
+// wordSize is how many bytes unescapeTo copies together.
+const wordSize = 8
+
+// unescapeTo resolves escapes as appendUnescaped does, up to an invalid one. It returns how many bytes it wrote and read. dst must have wordSize bytes more
+// than s, of which those after the text are overwritten: no valid escape is shorter than its character.
+func unescapeTo(dst, s []byte) (written, read int) {
+	n, i := 0, 0
+	for i < len(s) {
+		if i+wordSize <= len(s) {
+			w := binary.LittleEndian.Uint64(s[i:])
+			binary.LittleEndian.PutUint64(dst[n:], w)
+			slash := w ^ '\\'*ones
+			hit := (slash - ones) &^ slash & highs
+			if hit == 0 {
+				i, n = i+wordSize, n+wordSize
+				continue
+			}
+			plain := bits.TrailingZeros64(hit) >> 3
+			i, n = i+plain, n+plain
+		} else if s[i] != '\\' {
+			dst[n] = s[i]
+			i, n = i+1, n+1
+			continue
+		}
+		if i+1 < len(s) && shortText[s[i+1]] != 0 {
+			dst[n] = shortText[s[i+1]]
+			i, n = i+2, n+1
+			continue
+		}
+		r, length := unescape(s[i:])
+		if length < utf8.RuneLen(r) {
+			break
+		}
+		n += utf8.EncodeRune(dst[n:], r)
+		i += length
+	}
+	return n, i
+}
+
+// shortText has the characters of the escapes with one letter; 0 for other letters.
+var shortText = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // unescape reads the escape at the start of s, and returns its length.
 func unescape(s []byte) (r rune, n int) {
-	if len(s) < 2 {
+	switch {
+	case len(s) < 2:
 		return utf8.RuneError, len(s)
-	}
-	switch s[1] {
-	case '"', '\\', '/':
-		return rune(s[1]), 2
-	case 'b':
-		return '\b', 2
-	case 'f':
-		return '\f', 2
-	case 'n':
-		return '\n', 2
-	case 'r':
-		return '\r', 2
-	case 't':
-		return '\t', 2
-	case 'u':
+	case s[1] == 'u':
 		return unescapeUnicode(s)
+	case shortText[s[1]] != 0:
+		return rune(shortText[s[1]]), 2
 	}
 	return utf8.RuneError, 2
 }

@@ -2,6 +2,7 @@ package align
 
 import (
 	"hash/maphash"
+	"slices"
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
@@ -61,13 +62,24 @@ func listOf(d chat.Dialect, doc *jsonx.Doc) jsonx.Value {
 // turnsOf is the messages of a request after the system prompt.
 func turnsOf(doc *jsonx.Doc) (turns []jsonx.Value) {
 	for _, key := range [...]string{"messages", "contents", "input"} {
-		for _, m := range doc.Get(key).Each {
-			if role := m.Get("role"); len(turns) > 0 || !role.Equal("system") && !role.Equal("developer") {
+		i := doc.Find(key)
+		if i < 0 {
+			continue
+		}
+		turns = slices.Grow(turns, doc.Members[i].Len)
+		for _, m := range doc.Value(i).Each {
+			if len(turns) > 0 || !isPrompt(m) {
 				turns = append(turns, m)
 			}
 		}
 	}
 	return turns
+}
+
+// isPrompt reports whether a message is one of the system prompt.
+func isPrompt(m jsonx.Value) bool {
+	role := m.Get("role")
+	return role.Equal("system") || role.Equal("developer")
 }
 
 // flags are the classes of blocks and messages.

@@ -253,7 +253,7 @@ func resultsOf(t *transcript.Transcript) (out []result) {
 			break
 		}
 		r := result{text: i, turn: at.Turn, value: t.String(i), call: at.Call, made: made[at.Call], decided: none, id: "r" + strconv.Itoa(n)}
-		r.sent, r.changes = r.value, changes{text: i, size: size(r.value)}
+		r.sent, r.changes = r.value, changes{text: i, size: len(at.Value.Raw) - len(`""`)}
 		if n := len(out); n > 0 && out[n-1].call == r.call && out[n-1].turn == r.turn { // a result of several parts is known by all of them
 			r.made, out[n-1].made = "", ""
 		}
