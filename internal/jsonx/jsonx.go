@@ -54,7 +54,7 @@ type Doc struct {
 	Members []Member
 	Stats   Stats
 
-	place *place // of its Values
+	parser *Parser // of its Values
 }
 
 // Member is one top-level member. Offsets are into Doc.Bytes; End is excluded.
@@ -65,6 +65,8 @@ type Member struct {
 	End      int
 	Kind     Kind
 	Len      int // elements of an array
+
+	place int // of the value: its index in Parser.places + 1; 0 if it was not recorded
 }
 
 // Stats are counted while scanning.
@@ -98,7 +100,7 @@ func (d *Doc) Get(key string) Value {
 // Value returns the value of a top-level member, by its index.
 func (d *Doc) Value(i int) Value {
 	m := &d.Members[i]
-	return Value{Raw(d.Bytes[m.Start:m.End]), m.Start, d.place}
+	return Value{Raw(d.Bytes[m.Start:m.End]), m.Start, d.parser.placeOf(m)}
 }
 
 // MayHold reports whether any of the words may be a name or a string value in the document; false is certain. It does not read the text.
@@ -117,7 +119,7 @@ func (d *Doc) MayContain(text string) bool {
 // Root returns the object itself.
 func (d *Doc) Root() Value {
 	start := skipSpace(d.Bytes, 0)
-	return Value{Raw(bytes.TrimRight(d.Bytes[start:], " \t\r\n")), start, d.place}
+	return Value{Raw(bytes.TrimRight(d.Bytes[start:], " \t\r\n")), start, d.parser.placeOf(&Member{})}
 }
 
 // SyntaxError is the position and the reason for which a text is refused.

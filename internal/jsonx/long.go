@@ -1,20 +1,49 @@
 package jsonx
 
-import "math"
+import (
+	"math"
+	"slices"
+	"sync"
+)
 
-// Documents are walked several times. Scan records the long strings of a large one, so that a walk can skip their text.
+// Documents are walked several times. Scan records the values of a large one, if they are not too many, and its long strings, so that a walk can skip
+// their text.
 const (
-	largeDoc   = 8 << 10 // bytes from which a document is large
-	longString = 256     // bytes from which a string is long, with its quotes
+	largeDoc      = 8 << 10 // bytes from which a document is large
+	longString    = 256     // bytes from which a string is long, with its quotes
+	bytesPerPlace = 64      // the values of a document with fewer bytes per value are not recorded
 )
 
 // span is the position of a long string, with its quotes.
 type span struct{ start, end int32 }
 
-// noteLong makes the scanner record the long strings of a large text.
-func (s *scanner) noteLong() {
+// drafts are reused slices in which the values of large texts are recorded, as long as their number is unknown.
+var drafts = sync.Pool{New: func() any { return &draft{make([]place, 1024)} }}
+
+type draft struct{ places []place }
+
+// maxDraft is the maximum number of values in a draft that is reused.
+const maxDraft = 1 << 16
+
+// noteAll makes the scanner record the values and the long strings of a large text.
+func (s *scanner) noteAll() {
 	if len(s.b) >= largeDoc && len(s.b) <= math.MaxInt32 {
 		s.long = make([]span, 0, 1+len(s.b)/largeDoc)
+		s.draft, _ = drafts.Get().(*draft)
+		s.maxPlaces = len(s.b) / bytesPerPlace
+		s.places = s.draft.places[:min(len(s.draft.places), s.maxPlaces)]
+	}
+}
+
+// morePlaces makes room for more values, if they are not too many.
+func (s *scanner) morePlaces() {
+	if len(s.places) < s.maxPlaces {
+		more := make([]place, min(2*len(s.places), s.maxPlaces))
+		copy(more, s.places)
+		s.places = more
+		if len(more) <= maxDraft {
+			s.draft.places = more
+		}
 	}
 }
 
@@ -25,15 +54,35 @@ func (s *scanner) note(start, end int) {
 	}
 }
 
-// shared is the place index of all Values of a document.
+// shared is the index of Parser.whole.
 const shared = -1
 
-// docPlace returns the place of the document's Values, nil if there are no long strings.
-func (s *scanner) docPlace() *place {
-	if len(s.long) == 0 {
+// parser returns what was recorded of a document; nil for nothing.
+func (s *scanner) parser() *Parser {
+	var places []place
+	if s.noted <= len(s.places) {
+		places = slices.Clone(s.places[:s.noted])
+	}
+	if len(places) == 0 && len(s.long) == 0 {
 		return nil
 	}
-	return &place{parser: &Parser{long: s.long}, index: shared}
+	p := &Parser{places: places, long: s.long}
+	p.whole = place{parser: p, index: shared}
+	for i := range places {
+		places[i].parser, places[i].index = p, int32(i)
+	}
+	return p
+}
+
+// placeOf returns the place of a top-level member's value.
+func (p *Parser) placeOf(m *Member) *place {
+	switch {
+	case p == nil:
+		return nil
+	case m.place > 0 && m.place <= len(p.places):
+		return &p.places[m.place-1]
+	}
+	return &p.whole
 }
 
 // cursor finds the ends of values, from left to right in a text or a part of it.
@@ -63,7 +112,9 @@ func (v Value) cursor() cursor {
 func (v Value) part(start, end int) Value {
 	p := v.place
 	if p.isOwn() {
-		p = nil
+		if p = &p.parser.whole; p.parser == nil { // nothing else was recorded
+			p = nil
+		}
 	}
 	return Value{v.Raw[start:end], v.At + start, p}
 }

@@ -101,21 +101,29 @@ func randomValue(r *rand.Rand, depth int) string {
 
 func TestWalksOfALargeDocumentSeeWhatIsThere(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	noted := 0
-	for range 60 {
+	noted, recorded, tooMany := 0, 0, 0
+	for i := range 60 {
 		var b bytes.Buffer
 		b.WriteString(" {")
-		for i := 0; i < 3 || b.Len() < largeDoc; i++ {
-			fmt.Fprintf(&b, `"m%d":%s, `, i, randomValue(r, 4))
+		for m := 0; m < 3 || b.Len() < largeDoc; m++ {
+			fmt.Fprintf(&b, `"m%d":%s, `, m, randomValue(r, 4))
+		}
+		if i%3 == 0 { // too many values
+			fmt.Fprintf(&b, `"dense":[%s0], `, strings.Repeat("1,", b.Len()/bytesPerPlace))
 		}
 		b.WriteString(`"last":1}`)
 		differs(t, b.Bytes())
-		if d, err := Scan(b.Bytes()); err == nil && d.place != nil {
-			noted += len(d.place.parser.long)
+		if d, err := Scan(b.Bytes()); err == nil && d.parser != nil {
+			noted += len(d.parser.long)
+			if len(d.parser.places) > 0 {
+				recorded++
+			} else {
+				tooMany++
+			}
 		}
 	}
-	if noted < 60 {
-		t.Errorf("%d long strings were noted", noted)
+	if noted < 60 || recorded < 10 || tooMany < 10 {
+		t.Errorf("%d long strings were noted, %d documents had their values recorded and %d did not", noted, recorded, tooMany)
 	}
 }
 

@@ -5,7 +5,8 @@ package jsonx
 // by Parse. Its Values are valid until its next call. The zero value is ready. Not safe for concurrent use.
 type Parser struct {
 	places []place // of a text's values, in order of their start
-	long   []span  // set instead for a document's Values: see docPlace
+	long   []span  // of a document
+	whole  place   // of a document's Values without a place of their own
 }
 
 // place is the position of a value, and of its key.
@@ -66,6 +67,9 @@ func (s *scanner) begin(start int) int {
 	}
 	n := s.noted
 	s.noted++
+	if n == len(s.places) {
+		s.morePlaces()
+	}
 	if n < len(s.places) {
 		s.places[n].start = int32(start) //nolint:gosec // in a text that is not large
 	}

@@ -25,12 +25,15 @@ func (f *Form) Scan(b []byte) (Doc, error) {
 	if b[i] != '{' {
 		return Doc{}, syntaxError(b, i, "expected a JSON object")
 	}
-	s.noteLong()
+	s.noteAll()
+	if s.draft != nil {
+		defer drafts.Put(s.draft)
+	}
 	members, end := s.members(i, f)
 	if end < 0 || !s.ends(end) {
 		return Doc{}, s.error()
 	}
-	return Doc{b, members, s.stats, s.docPlace()}, nil
+	return Doc{b, members, s.stats, s.parser()}, nil
 }
 
 // Valid returns a *SyntaxError unless b is exactly one JSON value.
@@ -55,19 +58,21 @@ func (f *Form) Parse(b []byte) (Value, error) {
 
 // scanner validates a text. Its methods take the start offset of a value and return its end, or -1 after fail.
 type scanner struct {
-	b        []byte
-	stats    Stats
-	words    bool    // whether stats.Keys and stats.Values are collected
-	places   []place // of values, as far as there is room
-	noted    int     // number of values, with or without room
-	long     []span  // long strings; nil if they are not recorded
-	escapes  int     // in strings so far
-	elements int     // of the array that ended last
-	names    names
-	at       int
-	msg      string
-	problem  problem  // a problem of a member's name at offset at; msg is the name that it collides with
-	path     []string // to that member, innermost first
+	b         []byte
+	stats     Stats
+	words     bool    // whether stats.Keys and stats.Values are collected
+	places    []place // of values, as far as there is room
+	maxPlaces int     // that places may grow to; 0: they do not grow
+	draft     *draft  // where places are, of a document; nil for others
+	noted     int     // number of values, with or without room
+	long      []span  // long strings; nil if they are not recorded
+	escapes   int     // in strings so far
+	elements  int     // of the array that ended last
+	names     names
+	at        int
+	msg       string
+	problem   problem  // a problem of a member's name at offset at; msg is the name that it collides with
+	path      []string // to that member, innermost first
 }
 
 // problem is a problem of a member's name.
@@ -122,8 +127,13 @@ func (s *scanner) members(i int, f *Form) ([]Member, int) {
 			return nil, -1
 		}
 		m := Member{KeyStart: i, Start: value}
+		n := s.begin(value)
 		if m.End = s.value(value, 2, of); m.End < 0 {
 			return nil, s.inMember(i)
+		}
+		s.finish(n, m.End)
+		if s.places != nil {
+			m.place = n + 1
 		}
 		m.Kind = kindOf(s.b[value])
 		if known != nil {

@@ -85,7 +85,7 @@ func appendUnescaped(dst, s []byte) []byte {
 // unescaped returns appendUnescaped's text as a string, in one allocation.
 func unescaped(s []byte) string {
 	text := appendUnescaped(make([]byte, 0, len(s)+wordSize), s)
-	return unsafe.String(unsafe.SliceData(text), len(text)) // nothing else refers to it
+	return unsafe.String(unsafe.SliceData(text), len(text)) //nolint:gosec // nothing else refers to its bytes
 }
 
 // wordSize is how many bytes unescapeTo copies together.
