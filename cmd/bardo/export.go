@@ -99,7 +99,7 @@ var exportedColumns = []string{
 
 func requestCells(r *admin.ExportedRequest) []string {
 	cells := []string{
-		r.ID, r.At, string(r.Key), r.Project, usage.Inert(r.Golem), usage.Inert(r.Subsystem), usage.Inert(string(r.Provider)), usage.Inert(string(r.Model)), r.Status,
+		r.ID, r.At, string(r.Key), r.Project, usage.EscapeFormula(r.Golem), usage.EscapeFormula(r.Subsystem), usage.EscapeFormula(string(r.Provider)), usage.EscapeFormula(string(r.Model)), r.Status,
 	}
 	for _, n := range []int64{r.Input, r.Cached, r.CacheWrite, r.Output, r.Reasoning} {
 		cells = append(cells, strconv.FormatInt(n, 10))
@@ -117,7 +117,7 @@ func export[T any](c *cobra.Command, api *http.Client, f *exportFlags, path stri
 var postingColumns = []string{"journal", "created_at", "kind", "ref", "account", "amount_usd"}
 
 func postingCells(p *admin.ExportedPosting) []string {
-	return []string{strconv.FormatInt(p.Journal, 10), p.At, p.Kind, usage.Inert(p.Ref), string(p.Account), p.Amount.String()}
+	return []string{strconv.FormatInt(p.Journal, 10), p.At, p.Kind, usage.EscapeFormula(p.Ref), string(p.Account), p.Amount.String()}
 }
 
 // exporter writes rows as they arrive.

@@ -34,7 +34,7 @@ func TestWhatClientsChoseIsShownHarmlessly(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{"": "", "plain": "plain", "=1+1": "'=1+1", "@x": "'@x", "-1": "'-1"} {
-		if got := usage.Inert(in); got != want {
+		if got := usage.EscapeFormula(in); got != want {
 			t.Errorf("a spreadsheet gets %q as %s, want %s", in, got, want)
 		}
 	}

@@ -70,13 +70,13 @@ func usageQueryOf(c *Caller) (q usageQuery, err error) {
 	if err != nil {
 		return q, err
 	}
-	q.Account, q.Golem, q.Most = c.Principal.Account, v.Get("golem"), maxUsageRows
+	q.Account, q.Golem, q.MaxRows = c.Principal.Account, v.Get("golem"), maxUsageRows
 	by := v.Get("by")
 	if by == "" {
 		by = string(ledger.ByModel)
 	}
 	if q.By, err = usage.ParseBy(by); err != nil {
-		return q, fault.New(fault.InvalidRequest, fmt.Sprintf("by: %q, expected 1 to %d different ones of %s", fault.Clip(by), usage.MostDimensions, strings.Join(usage.Dimensions(), ", ")), err)
+		return q, fault.New(fault.InvalidRequest, fmt.Sprintf("by: %q, expected 1 to %d different ones of %s", fault.Clip(by), usage.MaxDimensions, strings.Join(usage.Dimensions(), ", ")), err)
 	}
 	if q.Since, err = day(v, "since"); err != nil {
 		return q, err

@@ -36,8 +36,8 @@ func New(l *quota.Limiter, books Books, b *budget.Meter) *Meter {
 
 // CountBudgets enables the budgets of keys, projects and owners: counted across gateways if their limits are, else from what spent returns.
 func (m *Meter) CountBudgets(spent spend.Spent) {
-	if m.Limiter.Together() {
-		m.Shared = spend.NewTogether(m.Limiter)
+	if m.Limiter.IsShared() {
+		m.Shared = spend.NewShared(m.Limiter)
 		return
 	}
 	m.Shared = spend.New(spent)

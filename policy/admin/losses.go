@@ -106,7 +106,7 @@ func (w *Wallet) forgiven(done *ledger.Forgiven, all bool) Forgiven {
 		}
 		return out
 	}
-	f := Forgiven{Payer: w.Address, Amount: done.Amount, Repeated: done.Again, Losses: named(done.Losses), Owed: done.Owed, Rest: named(done.Rest)}
+	f := Forgiven{Payer: w.Address, Amount: done.Amount, Repeated: done.Again, Losses: named(done.Losses), Owed: done.Owed, Rest: named(done.StillOwed)}
 	for _, p := range w.Failed {
 		if _, left := requests[p.Ref]; left && all {
 			f.Unbooked = append(f.Unbooked, p.Request)

@@ -9,21 +9,21 @@ import (
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
-// account is a key's money in memory. Held and free money and what unapplied charges paid add up to the key's block in the store, except while
+// account is a key's money in memory. Held money, free money and the payments of unapplied charges add up to the key's block in the store, except while
 // the writer moves money between them.
 type account struct {
 	name      policy.Account
-	blockLock chan struct{} // semaphore: its holder moves money between the block and the balance
+	blockLock chan struct{} // semaphore: its owner moves money between the block and the balance
 
 	mu        sync.Mutex
 	row       int64 // the account's number in the store, once ready
-	ready     bool  // the store was read once and the key was not blocked
+	ready     bool  // the store was read and the key was not blocked
 	epoch     int   // incremented when the block is lost
 	free      policy.Micro
 	held      policy.Micro // in open holds
-	openHolds int          // holds
+	openHolds int          // number of open holds
 	stored    policy.Micro // the store's balance when last read
-	unapplied policy.Micro // charges that it does not include
+	unapplied policy.Micro // charges that stored does not include
 	lastUsed  time.Time    // the last reserve, capture or release
 	spent     spent
 }
@@ -31,22 +31,22 @@ type account struct {
 // spent is the charges of one day.
 type spent struct {
 	day        int64        // days since 1970, UTC
-	loaded     bool         // the day's earlier charges are in sum
-	generation uint64       // the store's generation before it was read
+	loaded     bool         // sum includes the day's earlier charges
+	generation uint64       // Ledger.Generation before the store was read
 	sum        policy.Micro // committed
-	pending    policy.Micro // handed to the writer, of any day
+	pending    policy.Micro // sent to the writer, of any day
 }
 
-// begin counts a charge that is handed to the writer.
+// begin counts a charge that is sent to the writer.
 func (s *spent) begin(amount policy.Micro) { s.pending += amount }
 
-// end counts its result: charged is zero if it failed or was a duplicate.
+// end counts the charge's result: charged is zero if it failed or was a duplicate.
 func (s *spent) end(amount, charged policy.Micro, day int64) {
 	s.pending -= amount
 	s.add(charged, day)
 }
 
-// add counts what the store has of a day.
+// add counts a committed charge of a day.
 func (s *spent) add(charged policy.Micro, day int64) {
 	if s.loaded && s.day == day {
 		s.sum += charged
@@ -59,7 +59,7 @@ type Hold struct {
 	request string
 
 	captures sync.Mutex   // one capture at a time
-	standing policy.Micro // what stands in the store for the request, beside the amount; it does not change
+	standing policy.Micro // the request's standing hold in the store, beside the amount; it is set once
 
 	// Guarded by account.mu.
 	receipt   *Receipt // of the capture
@@ -77,7 +77,7 @@ func (h *Hold) Amount() policy.Micro {
 	return h.amount
 }
 
-// number is the account's id in the store, which is set once there is a hold.
+// number is the account's id in the store; zero if it is not known.
 func (a *account) number() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -104,7 +104,7 @@ func (a *account) move(h *Hold, amount policy.Micro) {
 	h.epoch = a.epoch
 }
 
-// dropFree sets the free part to zero after other gateways have returned the block. Holds stay: their requests are charged to the balance.
+// dropFree sets the free part to zero after other gateways have returned the block. Holds stay: their charges are paid from the balance.
 func (a *account) dropFree() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -112,7 +112,7 @@ func (a *account) dropFree() {
 	a.epoch++
 }
 
-// reset drops the state after the store's file was replaced. Holds stay: their requests are charged to the balance in the new file.
+// reset drops the state after the store's file was replaced. Holds stay: their charges are paid from the balance in the new file.
 func (a *account) reset() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -121,7 +121,7 @@ func (a *account) reset() {
 	a.spent.loaded = false
 }
 
-// takeFree takes up to an amount out of the free part, so that no other request can use it.
+// takeFree takes up to an amount out of the free part, so that no other request uses it.
 func (a *account) takeFree(amount policy.Micro) policy.Micro {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -130,7 +130,7 @@ func (a *account) takeFree(amount policy.Micro) policy.Micro {
 	return aside
 }
 
-// beginCapture keeps a concurrent Release from freeing money that a charge is about to take.
+// beginCapture prevents a concurrent Release from freeing money that a charge is about to take.
 func (h *Hold) beginCapture(now time.Time) {
 	a := h.account
 	a.mu.Lock()
@@ -148,8 +148,8 @@ func (h *Hold) abandonCapture() {
 	h.freeIfReleased()
 }
 
-// repeated is the receipt of the hold's charge, if there was one.
-func (h *Hold) repeated() (Receipt, bool) {
+// earlierReceipt is the receipt of the hold's charge, if there was one.
+func (h *Hold) earlierReceipt() (Receipt, bool) {
 	a := h.account
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -161,7 +161,7 @@ func (h *Hold) repeated() (Receipt, bool) {
 	return r, true
 }
 
-// payment is a charge that memory has taken and the store has not yet.
+// payment is a charge that was taken out of its hold in memory and is not applied to the store yet.
 type payment struct {
 	hold    *Hold
 	entry   *chargelog.Entry
@@ -170,7 +170,7 @@ type payment struct {
 	applied Receipt // from the store
 }
 
-// pay takes a charge out of its hold, which ends, and frees the rest.
+// pay takes a charge out of its hold, ends the hold and frees the rest.
 func (h *Hold) pay(c *Charge, open bool) *payment {
 	a := h.account
 	a.mu.Lock()
@@ -183,7 +183,7 @@ func (h *Hold) pay(c *Charge, open bool) *payment {
 	a.unapplied += charged
 	a.spent.begin(c.Amount)
 	p.receipt = Receipt{Charged: charged, Loss: c.Amount - charged, Balance: a.stored - a.unapplied, Late: open}
-	a.ready = a.ready && p.receipt.Loss == 0 // blocked: look for a deposit in the store at each reserve
+	a.ready = a.ready && p.receipt.Loss == 0 // blocked: each reserve reads the store, until a deposit
 	h.receipt = &p.receipt
 	h.capturing--
 	h.released = true
@@ -191,7 +191,7 @@ func (h *Hold) pay(c *Charge, open bool) *payment {
 	return p
 }
 
-// undo restores the hold of a charge that nobody has taken: it is open again.
+// undo reopens the hold of a charge that the writer did not accept.
 func (p *payment) undo() {
 	h, a := p.hold, p.hold.account
 	a.mu.Lock()
@@ -206,14 +206,14 @@ func (p *payment) undo() {
 	}
 }
 
-// drop takes the charge out of what is not applied. account.mu is locked.
+// drop subtracts the charge from the unapplied ones. account.mu is locked.
 func (p *payment) drop() {
 	p.hold.account.unapplied -= p.entry.Expected()
 	p.hold.account.spent.end(p.entry.Charge.Amount, 0, 0)
 }
 
-// end is told what became of the charge in the store. What it did not take there is free again.
-func (p *payment) end(err error) {
+// settle processes the charge's result in the store. Money that the store did not take becomes free.
+func (p *payment) settle(err error) {
 	a, r := p.hold.account, p.applied
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -231,21 +231,21 @@ func (p *payment) end(err error) {
 	}
 }
 
-// balanceNow is the balance as far as memory knows it.
+// balanceNow is the last known balance, less unapplied charges.
 func (a *account) balanceNow() policy.Micro {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.stored - a.unapplied
 }
 
-// beginSpending counts what a metered key spends.
+// beginSpending counts a metered key's charge that is sent to the writer.
 func (a *account) beginSpending(amount policy.Micro) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.spent.begin(amount)
 }
 
-// endSpending counts what of it is in the store.
+// endSpending counts the charge's result.
 func (a *account) endSpending(c *Charge, charged policy.Micro) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

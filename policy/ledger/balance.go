@@ -16,17 +16,17 @@ import (
 type Balance struct {
 	Prepaid   bool         // false: the key is metered, and all amounts are zero
 	Amount    policy.Micro // deposits less charges; may fall to -Credit
-	Held      policy.Micro // the part that is reserved: by open requests of this gateway and by blocks of others
+	Held      policy.Micro // the reserved part: by open requests of this gateway and by blocks of others
 	Credit    policy.Micro
-	Blocked   bool // until a deposit, because an answer cost more than the balance
+	Blocked   bool // until a deposit, because a request cost more than the balance
 	Available policy.Micro
-	Owed      policy.Micro // of payments that never arrived: taken of what comes in next
+	Owed      policy.Micro // for payments that never arrived: taken from the next credits
 }
 
-// Balance reads a key's balance, less the charges that are not in the store yet. The error is ErrUnknownKey or the store's.
+// Balance reads a key's balance, less charges that are not in the store yet. The error is ErrUnknownKey or the store's.
 func (l *Ledger) Balance(ctx context.Context, acct policy.Account) (b Balance, err error) {
-	defer tellAway(&err)
-	ctx, cancel := context.WithTimeout(ctx, readPatience)
+	defer asUnavailable(&err)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	b, err = l.balance(ctx, acct)
 	if err != nil {
@@ -46,7 +46,7 @@ func (l *Ledger) balance(ctx context.Context, acct policy.Account) (Balance, err
 		return Balance{}, err
 	}
 	row = row.less(acct, v.Unapplied())
-	if l.o.Gateway { // of the own block only what requests hold
+	if l.o.Gateway { // count only the held part of the own block
 		own, err := l.unpaidBlock(ctx, v, acct, row.account)
 		if err != nil {
 			return Balance{}, err
@@ -65,7 +65,7 @@ func (a *account) heldNow() policy.Micro {
 	return a.held
 }
 
-// setStored notes the store's balance, which includes exactly the charges that were answered.
+// setStored sets the store's balance, which includes exactly the charges whose ops have ended.
 func (a *account) setStored(balance policy.Micro) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -96,7 +96,7 @@ func (l *Ledger) Deposit(ctx context.Context, acct policy.Account, amount policy
 
 // Deposited is the amount deposited with a reference; zero if it was not used.
 func (l *Ledger) Deposited(ctx context.Context, acct policy.Account, ref string) (amount policy.Micro, err error) {
-	defer tellAway(&err)
+	defer asUnavailable(&err)
 	err = l.reads.QueryRowContext(ctx, `SELECT coalesce(sum(e.amount), 0)
 FROM journal j JOIN entry e ON e.journal = j.id JOIN account a ON a.id = e.account
 WHERE j.idem = ? AND a.name = ?`, DepositKey(acct, ref), acct).Scan(&amount)
@@ -127,7 +127,7 @@ func (b *book) deposit(acct policy.Account, amount policy.Micro, ref string, at 
 	return b.credit(row.account, amount, 0)
 }
 
-// deposited reports whether a deposit was made before. The error is ErrReused if its amount was different.
+// deposited reports whether a deposit was made before. The error is ErrReused if its amount differs.
 func (b *book) deposited(idem string, account int64, amount policy.Micro) (bool, error) {
 	var before policy.Micro
 	err := b.Row(`SELECT coalesce(sum(e.amount), 0) FROM journal j JOIN entry e ON e.journal = j.id
@@ -159,7 +159,7 @@ func (b balance) available() policy.Micro { return b.micro - b.held + b.credit }
 const selectBalance = `SELECT a.id, k.prepaid, coalesce(b.micro, 0), coalesce(b.held, 0), coalesce(b.credit, 0), coalesce(b.blocked, 0), coalesce(b.owed, 0), coalesce(b.short_at, 0)
 FROM "key" k JOIN account a ON a.name = k.id LEFT JOIN balance b ON b.account = a.id WHERE k.id = ?`
 
-// scanBalance reads a row of selectBalance. The error is ErrUnknownKey if there is none.
+// scanBalance scans a row of selectBalance. The error is ErrUnknownKey if there is none.
 func scanBalance(row store.Scanner) (b balance, err error) {
 	err = row.Scan(&b.account, &b.prepaid, &b.micro, &b.held, &b.credit, &b.blocked, &b.owed, &b.shortAt)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -180,7 +180,7 @@ func (b *book) prepaidBalance(acct policy.Account) (balance, error) {
 	return row, nil
 }
 
-// less is the balance less the charges of an account that the store lacks.
+// less is the balance less an account's charges that the store lacks.
 func (b balance) less(acct policy.Account, entries []*chargelog.Entry) balance {
 	for _, e := range entries {
 		if !e.Prepaid || !e.IsOf(acct) {

@@ -11,15 +11,15 @@ import (
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
-// Most ops are charges that take what their gateway's block has set aside for them. Those of a group are applied together: each balance and block is
-// updated once, and rows are inserted many at a time. Where that fails, as for a request that was charged before, the group's ops are applied one
-// by one, which finds out what each of them is.
+// Most ops are charges that are paid in full by their gateway's block. Those of a group are applied as a batch: each balance and block is
+// updated once, and rows are inserted many at a time. If that fails, for instance because a request was charged before, the group's ops are applied one
+// by one.
 
-// errOneByOne means that a batch does not hold what it was taken for.
+// errOneByOne means that charges of a batch cannot be applied together.
 var errOneByOne = errors.New("the charges of a batch are to be applied one by one")
 
-// batchLeast is the least number of charges that are applied together.
-const batchLeast = 2
+// minBatch is the minimum number of charges that are applied together.
+const minBatch = 2
 
 // batched is a charge of this gateway that may be applied with others.
 type batched struct {
@@ -28,7 +28,7 @@ type batched struct {
 	receipt *Receipt // set by the batch
 }
 
-// isPlain reports whether a charge can be applied together with others: it has no loss, and takes nothing beyond its gateway's block.
+// isPlain reports whether a charge can be applied together with others: it has no loss and its gateway's block pays all of it.
 func (c *batched) isPlain() bool {
 	if c.entry.Charge == nil || len(c.entry.Kept) > 0 {
 		return false
@@ -51,13 +51,13 @@ func plain(ops []*commit.Op) (charges []*batched) {
 // applyBatch applies the plain charges that a group begins with as one, and returns how many; none if there are too few.
 func (b *book) applyBatch(ops []*commit.Op) (applied int, err error) {
 	charges := plain(ops)
-	if len(charges) < batchLeast {
+	if len(charges) < minBatch {
 		return 0, nil
 	}
 	return len(charges), b.applyTogether(charges)
 }
 
-// The rows of a charge, and what the charges of one account take from it: each is an account, an amount and an instance.
+// The rows of a charge, and the debits of accounts: an account, an amount and an instance each.
 var (
 	journalRows = store.NewBulk(`INSERT INTO journal (id, idem, kind, at, ref) VALUES `, `($1, 'request:' || $2, 'charge', $3, $2)`, ``)
 	entryRows   = store.NewBulk(`INSERT INTO entry (journal, account, amount) VALUES `, `($1, $2, -CAST($3 AS BIGINT)), ($1, `+strconv.Itoa(accountRevenue)+`, $3)`, ``)
@@ -69,36 +69,36 @@ var (
 		`) d WHERE account = d.column1 RETURNING account, micro`)
 )
 
-// batch has what the charges of a batch take from each account, and the rows to insert. It is used again for the next one.
+// batch has the debits of the accounts in a batch, and the rows to insert. It is reused for the next one.
 type batch struct {
-	drafts map[*account]*draft
-	byRow  map[int64]*draft
+	debits map[*account]*debit
+	byRow  map[int64]*debit
 
-	draws, journals, entries, request []any
+	debitRows, journals, entries, requests []any
 }
 
-// draft is what a batch takes from an account.
-type draft struct {
-	row  int64        // the account's number in the store
-	sum  policy.Micro // of the charges; while receipts are written, of those behind the charge at hand
-	left policy.Micro // the balance behind all of them
+// debit is the sum of a batch's charges to one account.
+type debit struct {
+	row     int64        // the account's number in the store
+	sum     policy.Micro // of the charges; while receipts are set, of those after the current charge
+	balance policy.Micro // the balance after all of them
 }
 
-// reset empties a batch, with nothing left that it points to.
+// reset empties a batch and drops its references.
 func (t *batch) reset() {
-	clear(t.drafts)
+	clear(t.debits)
 	clear(t.byRow)
-	for _, rows := range []*[]any{&t.draws, &t.journals, &t.entries, &t.request} {
+	for _, rows := range []*[]any{&t.debitRows, &t.journals, &t.entries, &t.requests} {
 		clear(*rows)
 		*rows = (*rows)[:0]
 	}
 }
 
-// applyTogether applies plain charges, and sets their receipts. After an error nothing of the transaction may be kept.
+// applyTogether applies plain charges and sets their receipts. After an error the transaction must be rolled back.
 func (b *book) applyTogether(charges []*batched) error {
 	t := &b.batch
 	defer t.reset()
-	if err := b.draw(t, charges); err != nil {
+	if err := b.debit(t, charges); err != nil {
 		return err
 	}
 	var last int64
@@ -111,7 +111,7 @@ func (b *book) applyTogether(charges []*batched) error {
 	for _, i := range []struct {
 		into   *store.Bulk
 		values []any
-	}{{journalRows, t.journals}, {entryRows, t.entries}, {requestRows, t.request}} {
+	}{{journalRows, t.journals}, {entryRows, t.entries}, {requestRows, t.requests}} {
 		if _, err := b.ExecAll(i.into, i.values); err != nil {
 			return err
 		}
@@ -122,54 +122,54 @@ func (b *book) applyTogether(charges []*batched) error {
 	return nil
 }
 
-// draw takes the charges out of the blocks and balances. The error is errOneByOne where others have returned one of the gateway's blocks.
-func (b *book) draw(t *batch, charges []*batched) error {
-	if err := b.draft(t, charges); err != nil {
+// debit takes the charges out of the blocks and balances. The error is errOneByOne if others have returned one of the gateway's blocks.
+func (b *book) debit(t *batch, charges []*batched) error {
+	if err := b.sumDebits(t, charges); err != nil {
 		return err
 	}
 	for row, d := range t.byRow {
 		if d.sum == 0 {
 			var err error
-			if d.left, err = b.micro(row); err != nil {
+			if d.balance, err = b.micro(row); err != nil {
 				return err
 			}
 			continue
 		}
-		t.draws = append(t.draws, row, int64(d.sum), b.Instance)
+		t.debitRows = append(t.debitRows, row, int64(d.sum), b.Instance)
 	}
-	changed, err := b.ExecAll(fromBlocks, t.draws)
+	changed, err := b.ExecAll(fromBlocks, t.debitRows)
 	if err != nil {
 		return err
 	}
-	if changed*int64(fromBlocks.Width) != int64(len(t.draws)) {
+	if changed*int64(fromBlocks.Width) != int64(len(t.debitRows)) {
 		return errOneByOne
 	}
-	return b.QueryAll(fromBalances, t.draws, func(row store.Scanner) error {
+	return b.QueryAll(fromBalances, t.debitRows, func(row store.Scanner) error {
 		left, err := scanEntry(row)
 		if err == nil {
-			t.byRow[left.account].left = left.amount
+			t.byRow[left.account].balance = left.amount
 		}
 		return err
 	})
 }
 
-// draft adds up the charges of each account.
-func (b *book) draft(t *batch, charges []*batched) error {
-	if t.drafts == nil {
-		t.drafts, t.byRow = map[*account]*draft{}, map[int64]*draft{}
+// sumDebits sums the charges of each account.
+func (b *book) sumDebits(t *batch, charges []*batched) error {
+	if t.debits == nil {
+		t.debits, t.byRow = map[*account]*debit{}, map[int64]*debit{}
 	}
 	for _, c := range charges {
 		if !c.entry.Prepaid {
 			continue
 		}
-		d, ok := t.drafts[c.payer]
+		d, ok := t.debits[c.payer]
 		if !ok {
 			row, err := b.numberOf(c.payer)
 			if err != nil {
 				return err
 			}
-			d = &draft{row: row}
-			t.drafts[c.payer], t.byRow[row] = d, d
+			d = &debit{row: row}
+			t.debits[c.payer], t.byRow[row] = d, d
 		}
 		d.sum += c.entry.Paid
 	}
@@ -184,9 +184,9 @@ func (t *batch) add(b *batched, last *int64) {
 		*last++
 		journal = *last
 		t.journals = append(t.journals, journal, c.RequestID, c.At.UnixMicro())
-		t.entries = append(t.entries, journal, t.drafts[b.payer].row, int64(c.Amount))
+		t.entries = append(t.entries, journal, t.debits[b.payer].row, int64(c.Amount))
 	}
-	t.request = usage.AppendRequest(t.request, c, journal, c.Amount)
+	t.requests = usage.AppendRequest(t.requests, c, journal, c.Amount)
 }
 
 // setReceipt sets the receipt of a charge that was applied, and adds the charge to the sums of usage.
@@ -194,9 +194,9 @@ func (b *book) setReceipt(t *batch, of *batched) {
 	c := of.entry.Charge
 	*of.receipt = Receipt{Charged: c.Amount}
 	if of.entry.Prepaid {
-		d := t.drafts[of.payer]
+		d := t.debits[of.payer]
 		d.sum -= c.Amount
-		of.receipt.Balance = d.left + d.sum
+		of.receipt.Balance = d.balance + d.sum
 	}
 	b.tally.Add(c, c.Amount)
 }

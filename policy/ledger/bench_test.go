@@ -245,7 +245,7 @@ func chargeOp(l *Ledger, key string) *commit.Op {
 		Provider: "openai", Model: "gpt-4o-mini", Status: "ok", Record: make([]byte, 700), At: time.Now(),
 	}, false)
 	o := l.captureOp(p)
-	o.Done = p.end
+	o.Done = p.settle
 	return o
 }
 

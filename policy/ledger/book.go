@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
-// book is the connection that writes, with what its transaction adds to the sums of usage, and with the batch of charges that is being applied.
+// book is the write connection, with the usage that its transaction adds and the batch of charges that is being applied.
 type book struct {
 	*store.Book
 
@@ -25,12 +25,12 @@ func (b *book) atomically(change func(*book) error) error {
 	return b.tally.Atomically(b.Book, func() error { return change(b) })
 }
 
-// do runs a change and returns once it is durable or has failed. done, which may be nil, runs after the commit and before the next one.
+// do commits a change and returns once it is durable or has failed. done, which may be nil, is called with the result before the next commit.
 func (l *Ledger) do(change func(*book) error, done func(error)) error {
 	return l.writer.Do(func() error { return change(l.book) }, done)
 }
 
-// write is do without done.
+// write commits a change.
 func (l *Ledger) write(change func(*book) error) error { return l.do(change, nil) }
 
 // between runs a function with exclusive use of the book, between two commits. Only the janitor may call it, which ends before the writer does.

@@ -22,19 +22,19 @@ type Tokens = chargelog.Tokens
 type Receipt struct {
 	Charged  policy.Micro // what the account paid
 	Loss     policy.Micro // what it could not pay: a loss of the operator; the key is blocked until a deposit
-	Balance  policy.Micro // the balance afterwards, including reservations of other requests
+	Balance  policy.Micro // the balance afterwards; reservations of other requests are not subtracted
 	Repeated bool         // the request was charged before and not again
-	Late     bool         // how much the balance pays is not known yet, because the store cannot be written: the other fields are expected values
+	Late     bool         // the store cannot be written, so it is not known yet how much the balance pays: the other fields are expected values
 }
 
 // Capture charges a request to its hold, which ends, and returns once the charge is in the gateway's charge log; with Options.Durable, once it
-// is on disk. The charge's RequestID and Account are the hold's. A charge above the hold takes from the rest of the balance, and what that cannot
-// pay is recorded as a loss. A request id is charged once: repeating it for the same hold, or before the first charge is in the store, returns the
-// first receipt; a later repetition is found when it is applied, and costs nothing. Capture does not stop when the context ends, so that a client
+// is on disk. The charge's RequestID and Account are the hold's. A charge above the hold is also paid from the rest of the balance; the unpaid
+// part is recorded as a loss. A request id is charged once: repeating it for the same hold, or before the first charge is in the store, returns the
+// first receipt; a later repetition is detected when it is applied, and costs nothing. Capture does not stop when the context ends, so that a client
 // that disconnects still pays. After an error the hold is still open.
 //
-// A charge that the log does not take stays in memory, and Writable fails until the log has it. The error is an *UnwritableError if there are too
-// many of them.
+// A charge that cannot be appended to the log stays in memory, and Writable fails until the log has it. The error is an *UnwritableError if too many
+// charges wait.
 func (l *Ledger) Capture(ctx context.Context, h *Hold, c Charge) (Receipt, error) {
 	c.RequestID, c.Account = h.request, h.account.name
 	r, err := l.capture(context.WithoutCancel(ctx), h, l.complete(c))
@@ -50,7 +50,7 @@ func (l *Ledger) capture(ctx context.Context, h *Hold, c Charge) (Receipt, error
 	}
 	h.captures.Lock()
 	defer h.captures.Unlock()
-	if r, ok := l.chargedBefore(h); ok {
+	if r, ok := l.earlierReceipt(h); ok {
 		return r, nil
 	}
 	h.beginCapture(l.o.Now())
@@ -61,7 +61,7 @@ func (l *Ledger) capture(ctx context.Context, h *Hold, c Charge) (Receipt, error
 	}
 	p := h.pay(&c, open)
 	o := l.captureOp(p)
-	o.Done = func(err error) { l.pending.remove(p.entry); p.end(err) }
+	o.Done = func(err error) { l.pending.remove(p.entry); p.settle(err) }
 	l.pending.add(p.entry)
 	if err := l.writer.Append(o); err != nil {
 		l.pending.remove(p.entry)
@@ -71,13 +71,13 @@ func (l *Ledger) capture(ctx context.Context, h *Hold, c Charge) (Receipt, error
 	if l.durable.Load() {
 		l.writer.WaitSynced(o)
 	}
-	if p.receipt.Loss > 0 { // the key is blocked before it may be unblocked by a deposit
+	if p.receipt.Loss > 0 { // commit the blocking of the key before a deposit can unblock it
 		_ = l.do(func(*book) error { return nil }, nil)
 	}
 	return p.receipt, nil
 }
 
-// captureOp applies a payment, alone or in a batch.
+// captureOp returns the op that applies a payment, alone or in a batch.
 func (l *Ledger) captureOp(p *payment) *commit.Op {
 	return &commit.Op{
 		Entry: p.entry, Batch: &batched{p.entry, p.hold.account, &p.applied},
@@ -85,9 +85,9 @@ func (l *Ledger) captureOp(p *payment) *commit.Op {
 	}
 }
 
-// chargedBefore is the receipt of an earlier charge of the hold, or of another hold of the request whose charge is not in the store yet.
-func (l *Ledger) chargedBefore(h *Hold) (Receipt, bool) {
-	if r, ok := h.repeated(); ok {
+// earlierReceipt is the receipt of an earlier charge of the hold, or of another hold of the request whose charge is not in the store yet.
+func (l *Ledger) earlierReceipt(h *Hold) (Receipt, bool) {
+	if r, ok := h.earlierReceipt(); ok {
 		return r, true
 	}
 	e, ok := l.pending.entry(h.request)
@@ -99,7 +99,8 @@ func (l *Ledger) chargedBefore(h *Hold) (Receipt, bool) {
 	return Receipt{Charged: paid, Loss: e.Charge.Amount - paid, Balance: h.account.balanceNow(), Repeated: true, Late: e.Open}, true
 }
 
-// cover adds to a hold what a charge is above it, as far as there is money. open tells that nobody could say how much there is.
+// cover adds money to a hold that is below its charge, as far as there is any. open reports that the store cannot be written, so that it is not known how much
+// there is.
 func (l *Ledger) cover(ctx context.Context, h *Hold, amount policy.Micro) (open bool, err error) {
 	more := amount - h.Amount() - h.standing
 	if more <= 0 {
@@ -112,8 +113,8 @@ func (l *Ledger) cover(ctx context.Context, h *Hold, amount policy.Micro) (open 
 	return false, err
 }
 
-// Record stores a request that no balance pays for: of a metered key or without a key. It goes the way of Capture, without a reservation, and
-// waits for nothing. A request id is recorded once. The error is ErrAmount, ErrClosed, or an *UnwritableError if too many wait.
+// Record stores a request that no balance pays for: of a metered key or without a key. Like a capture it is appended to the charge log, but it does not
+// wait for the disk. A request id is recorded once. The error is ErrAmount, ErrClosed, or an *UnwritableError if too many wait.
 func (l *Ledger) Record(c Charge) error {
 	c = l.complete(c)
 	if err := check(&c); err != nil {
@@ -159,7 +160,7 @@ func (b *book) captureHold(e *chargelog.Entry, a *account) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	return b.capture(e, from{account, b.Instance})
+	return b.capture(e, source{account, b.Instance})
 }
 
 // numberOf is an account's number in the store.
@@ -167,11 +168,11 @@ func (b *book) numberOf(a *account) (int64, error) {
 	if n := a.number(); n != 0 {
 		return n, nil
 	}
-	return b.accountOf(a.name) // the store's file was replaced since the hold was made
+	return b.accountOf(a.name) // the store's file was replaced since the hold was created
 }
 
-// from is the source of a charge: an account, and the gateway whose block pays.
-type from struct{ account, instance int64 }
+// source is what pays a charge: an account, and the gateway with its block.
+type source struct{ account, instance int64 }
 
 // accountOf is an account's id in the store.
 func (b *book) accountOf(name policy.Account) (id int64, err error) {
@@ -183,9 +184,9 @@ func (b *book) accountOf(name policy.Account) (id int64, err error) {
 }
 
 // capture charges a request to an account.
-func (b *book) capture(e *chargelog.Entry, f from) (Receipt, error) {
+func (b *book) capture(e *chargelog.Entry, f source) (Receipt, error) {
 	c := e.Charge
-	if r, ok, err := b.repeated(c, f.account); ok || err != nil {
+	if r, ok, err := b.earlierReceipt(c, f.account); ok || err != nil {
 		return r, err
 	}
 	paid, balance, err := b.pay(e, f)
@@ -204,9 +205,9 @@ func (b *book) capture(e *chargelog.Entry, f from) (Receipt, error) {
 	return r, err
 }
 
-// pay takes a charge out of a balance and returns the remaining balance. It comes out of the gateway's block; or, if others considered the gateway
-// dead and returned its block, out of what no block holds. From there comes the rest of an open entry, and what stands for the request, too.
-func (b *book) pay(e *chargelog.Entry, f from) (paid, left policy.Micro, err error) {
+// pay takes a charge out of a balance and returns the remaining balance. The gateway's block pays; or, if others considered the gateway dead and
+// returned its block, the part of the balance that no block holds. That part also pays the rest of an open entry, and receives the request's standing hold.
+func (b *book) pay(e *chargelog.Entry, f source) (paid, left policy.Micro, err error) {
 	amount, held := e.Expected(), e.Paid
 	if amount == 0 {
 		left, err = b.micro(f.account)
@@ -235,11 +236,11 @@ func (b *book) pay(e *chargelog.Entry, f from) (paid, left policy.Micro, err err
 	return amount, left, err
 }
 
-// freeStanding ends the standing hold of a request that is being charged, which comes before what its account owes.
+// freeStanding ends the standing hold of a request that is being charged. The charge takes precedence over the account's debt.
 func (b *book) freeStanding(request string, account int64) error {
 	var amount policy.Micro
 	err := b.Row(`DELETE FROM standing WHERE request = ? AND account = ? RETURNING micro`, request, account).Scan(&amount)
-	if errors.Is(err, sql.ErrNoRows) { // an operator has released it
+	if errors.Is(err, sql.ErrNoRows) { // released by an operator
 		return nil
 	}
 	if err != nil {
@@ -255,9 +256,9 @@ func (b *book) micro(account int64) (m policy.Micro, err error) {
 	return m, err
 }
 
-// repeated returns the receipt of an earlier charge of the request.
-func (b *book) repeated(c *Charge, account int64) (Receipt, bool, error) {
-	amount, charged, ok, err := b.before(c)
+// earlierReceipt returns the receipt of an earlier charge of the request.
+func (b *book) earlierReceipt(c *Charge, account int64) (Receipt, bool, error) {
+	amount, charged, ok, err := b.earlierCharge(c)
 	if !ok || err != nil {
 		return Receipt{}, ok, err
 	}
@@ -265,8 +266,8 @@ func (b *book) repeated(c *Charge, account int64) (Receipt, bool, error) {
 	return Receipt{Charged: charged, Loss: amount - charged, Balance: balance, Repeated: true}, true, err
 }
 
-// before finds an earlier charge of a request. The error is ErrReused if it was of another account.
-func (b *book) before(c *Charge) (amount, charged policy.Micro, ok bool, err error) {
+// earlierCharge finds an earlier charge of a request. The error is ErrReused if another account was charged.
+func (b *book) earlierCharge(c *Charge) (amount, charged policy.Micro, ok bool, err error) {
 	var account policy.Account
 	err = b.Row(`SELECT account, amount, charged FROM request WHERE id = ?`, c.RequestID).Scan(&account, &amount, &charged)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -278,7 +279,7 @@ func (b *book) before(c *Charge) (amount, charged policy.Micro, ok bool, err err
 	return amount, charged, true, err
 }
 
-// charge writes the journal of a request: revenue from the key and, for what it could not pay, from the loss account.
+// charge writes the journal of a request: revenue from the key and, for the unpaid part, from the loss account.
 func (b *book) charge(c *Charge, account int64, r Receipt) (int64, error) {
 	journal, err := b.addJournal("charge", ChargeKey(c.RequestID), c.RequestID, c.At, []entry{
 		{account, -r.Charged}, {accountRevenue, c.Amount}, {accountLoss, -r.Loss},
@@ -296,11 +297,11 @@ func (b *book) record(c *Charge) (policy.Micro, error) {
 	if added || err != nil {
 		return c.Amount, err
 	}
-	_, _, _, err = b.before(c)
+	_, _, _, err = b.earlierCharge(c)
 	return 0, err
 }
 
-// addRequest writes a request's row and adds it to the totals, unless its id exists.
+// addRequest inserts a request's row and adds it to the totals, unless its id exists.
 func (b *book) addRequest(c *Charge, journal sql.NullInt64, charged policy.Micro) (added bool, err error) {
 	n, err := b.Exec(usage.InsertRequest+`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
 		usage.AppendRequest(nil, c, journal, charged)...)

@@ -216,7 +216,7 @@ func TestWhatALostBlockHadIsNotFree(t *testing.T) {
 	a := l.account("k")
 	a.dropFree()
 	l.Release(released)
-	p.end(ErrReused)
+	p.settle(ErrReused)
 	if a.hasFree() {
 		t.Error("money is reserved that another gateway may have given out")
 	}

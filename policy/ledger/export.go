@@ -10,10 +10,10 @@ import (
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
-// EachRequest yields the requests of a filter's account and times, one at a time and from one snapshot, with those that are not in the store yet. It stops at the
-// first error that yield returns.
+// EachRequest yields the requests of a filter's account and period, one at a time and from one snapshot, including those that are not in the store yet. It stops
+// at the first error that yield returns.
 func (l *Ledger) EachRequest(ctx context.Context, f RequestFilter, yield func(*Request) error) (err error) {
-	defer tellAway(&err)
+	defer asUnavailable(&err)
 	v, err := l.view(ctx)
 	if err != nil {
 		return fmt.Errorf("requests: %w", err)
@@ -22,7 +22,7 @@ func (l *Ledger) EachRequest(ctx context.Context, f RequestFilter, yield func(*R
 	return v.EachRequest(ctx, f, yield)
 }
 
-// Booking is what one entry of a journal moves: to the account, or from it if the amount is negative. Those of a journal sum to zero.
+// Booking is one entry of a journal: an amount to the account, or from it if negative. Those of a journal sum to zero.
 type Booking struct {
 	Journal int64
 	At      time.Time
@@ -32,10 +32,10 @@ type Booking struct {
 	Amount  policy.Micro
 }
 
-// EachBooking yields the bookings of a period, one at a time and from one snapshot, journal by journal: of all accounts, or of the journals that moved money of
-// one. A zero time is no limit. Charges that are not in the store yet have no journal. It stops at the first error that yield returns.
+// EachBooking yields the bookings of a period, one at a time and from one snapshot, in the order of journals: of all journals, or of those with an entry of one
+// account. A zero time is no limit. Charges that are not in the store yet have no journal. It stops at the first error that yield returns.
 func (l *Ledger) EachBooking(ctx context.Context, f RequestFilter, yield func(*Booking) error) (err error) {
-	defer tellAway(&err)
+	defer asUnavailable(&err)
 	tx, err := l.reads.Start(ctx)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
@@ -60,12 +60,12 @@ func scanBooking(row store.Scanner) (p Booking, err error) {
 	return p, err
 }
 
-// Mark is a place in the order in which requests came into the store. The zero value is before all.
+// Mark is a position in the insertion order of requests. The zero value is before all.
 type Mark = usage.Mark
 
-// LastMark is behind the last request. In PostgreSQL requests before it may come into the store after it, while the transactions that write them last.
+// LastMark is the position of the last request. In PostgreSQL, transactions that are still open may add requests before it.
 func (l *Ledger) LastMark(ctx context.Context) (m Mark, err error) {
-	defer tellAway(&err)
+	defer asUnavailable(&err)
 	m, err = usage.LastMark(ctx, l.reads)
 	if err != nil {
 		return m, fmt.Errorf("requests: %w", err)
@@ -73,11 +73,11 @@ func (l *Ledger) LastMark(ctx context.Context) (m Mark, err error) {
 	return m, nil
 }
 
-// RequestsAfter are the requests in the store behind a mark and not behind another, in their order, at most so many, and the mark behind them. Where the request of
-// the mark is not in the store any more they begin with the first: none is left out, and some may be returned again.
-func (l *Ledger) RequestsAfter(ctx context.Context, m, last Mark, most int) (list []Request, next Mark, err error) {
-	defer tellAway(&err)
-	if list, next, err = usage.After(ctx, l.reads, m, last, most); err != nil {
+// RequestsAfter returns up to limit requests in the store after a mark and up to another, in insertion order, and the mark of the last one. If the mark's
+// request was removed, they begin with the first one: none is skipped, and some may be returned again.
+func (l *Ledger) RequestsAfter(ctx context.Context, m, last Mark, limit int) (list []Request, next Mark, err error) {
+	defer asUnavailable(&err)
+	if list, next, err = usage.After(ctx, l.reads, m, last, limit); err != nil {
 		return nil, m, fmt.Errorf("requests: %w", err)
 	}
 	return list, next, nil

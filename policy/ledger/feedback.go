@@ -10,8 +10,8 @@ import (
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
-// Rate stores what a caller said of an answer, in place of what it said before, which it returns; ok is false if it said nothing before. It returns once
-// that is on disk. The request has to be the account's own, which the caller of Rate has checked. The reason is stored encrypted (Options.Texts).
+// Rate stores a caller's feedback on an answer, and returns the feedback that it replaces; ok is false if there was none. It returns once the feedback
+// is on disk. The caller of Rate must check that the request is the account's own. The reason is stored encrypted (Options.Sealer).
 func (l *Ledger) Rate(ctx context.Context, f Feedback) (before Feedback, ok bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return before, false, err
@@ -22,7 +22,7 @@ func (l *Ledger) Rate(ctx context.Context, f Feedback) (before Feedback, ok bool
 	if f.At.IsZero() {
 		f.At = l.o.Now()
 	}
-	texts, err := l.texts()
+	texts, err := l.sealer()
 	if err != nil {
 		return before, false, fmt.Errorf("feedback on request %s: %w", f.RequestID, err)
 	}
@@ -38,13 +38,13 @@ func (l *Ledger) Rate(ctx context.Context, f Feedback) (before Feedback, ok bool
 	return before, ok, nil
 }
 
-// FeedbackOn is what the caller said of an answer; ok is false if it said nothing. A reason that was encrypted with another key is left out.
+// FeedbackOn reads the feedback on an answer; ok is false if there is none. A reason that was encrypted with another key is left out.
 func (l *Ledger) FeedbackOn(ctx context.Context, request string) (f Feedback, ok bool, err error) {
-	defer tellAway(&err)
+	defer asUnavailable(&err)
 	if f, ok, err = usage.FeedbackOn(ctx, l.reads, request); err != nil || f.Reason == "" {
 		return f, ok, err
 	}
-	texts, err := l.texts()
+	texts, err := l.sealer()
 	if err != nil {
 		return Feedback{}, false, fmt.Errorf("feedback on request %s: %w", request, err)
 	}
@@ -52,22 +52,22 @@ func (l *Ledger) FeedbackOn(ctx context.Context, request string) (f Feedback, ok
 	return f, ok, nil
 }
 
-// FeedbackByTask sums feedback by task and regime, of one account or, for "", of all.
+// FeedbackByTask sums feedback by task and regime, of one account or, if it is "", of all.
 func (l *Ledger) FeedbackByTask(ctx context.Context, account policy.Account) (rows []FeedbackRow, err error) {
-	defer tellAway(&err)
+	defer asUnavailable(&err)
 	return usage.FeedbackByTask(ctx, l.reads, account)
 }
 
-func (l *Ledger) texts() (seal.Sealer, error) {
-	if l.o.Texts == nil {
+func (l *Ledger) sealer() (seal.Sealer, error) {
+	if l.o.Sealer == nil {
 		return seal.Sealer{}, nil
 	}
-	return l.o.Texts()
+	return l.o.Sealer()
 }
 
 // sealReasons encrypts the reasons that earlier versions stored in clear, once there is a key.
 func (l *Ledger) sealReasons() {
-	texts, err := l.texts()
+	texts, err := l.sealer()
 	if err != nil || !texts.Encrypts() {
 		return
 	}

@@ -76,7 +76,7 @@ func TestOldFeedbackIsPruned(t *testing.T) {
 // withTexts opens a store whose texts are encrypted with a secret.
 func withTexts(t *testing.T, path, secret string, gateway bool) *Ledger {
 	t.Helper()
-	return openWith(t, path, Options{Gateway: gateway, IdleReturn: time.Hour, Texts: func() (seal.Sealer, error) { return seal.New("feedback", secret) }})
+	return openWith(t, path, Options{Gateway: gateway, IdleReturn: time.Hour, Sealer: func() (seal.Sealer, error) { return seal.New("feedback", secret) }})
 }
 
 // storedReason is a reason as the store has it.

@@ -20,16 +20,16 @@ type (
 // ErrNoLoss says that a wallet has no such loss.
 var ErrNoLoss = losses.ErrNone
 
-// Forgiveness says which losses of a wallet are forgiven, and why.
+// Forgiveness selects the losses of a wallet that are forgiven, and gives the reason.
 type Forgiveness struct {
-	Refs     []string          // of their payments; nil: of all that there are by now
-	Requests map[string]string // of all payments of the wallet that failed, by reference: what they cost is what is owed for them
-	Via      string            // how the operator does it
+	Refs     []string          // of the losses' payments; nil: all losses so far
+	Requests map[string]string // ids of the requests of the wallet's failed payments, by the payments' references: their cost is owed
+	Via      string            // the operator's interface: socket or http
 	Reason   string
 }
 
-// Forgive forgives losses of a wallet. What of them is owed is owed no more, and a wallet that owes nothing is unblocked, at each gateway with its next request. A
-// loss that was forgiven before stays as it is. The error is ErrUnknownKey, ErrNoLoss, with nothing changed, ErrClosed, or the store's.
+// Forgive forgives losses of a wallet: its debt is reduced by the part that is owed for them, and without a debt it is unblocked, at each gateway with its next
+// request. A loss that was forgiven before does not change. The error is ErrUnknownKey, ErrNoLoss, with nothing changed, ErrClosed, or the store's.
 func (l *Ledger) Forgive(ctx context.Context, acct policy.Account, which Forgiveness) (f Forgiven, err error) {
 	if err := ctx.Err(); err != nil {
 		return Forgiven{}, err
@@ -39,9 +39,9 @@ func (l *Ledger) Forgive(ctx context.Context, acct policy.Account, which Forgive
 		if err != nil {
 			return err
 		}
-		w := losses.Wallet{Row: row.account, Owed: row.owed, Keys: LossKey(acct, ""), Costs: map[string][2]string{}}
+		w := losses.Wallet{Row: row.account, Owed: row.owed, KeyPrefix: LossKey(acct, ""), CostKeys: map[string][2]string{}}
 		for ref, request := range which.Requests {
-			w.Costs[ref] = [2]string{DepositKey(acct, ref), ChargeKey(request)}
+			w.CostKeys[ref] = [2]string{DepositKey(acct, ref), ChargeKey(request)}
 		}
 		f, err = losses.Forgive(b.Book, &w, which.Refs, Pardon{At: b.now().UTC(), Via: which.Via, Reason: which.Reason})
 		return err
@@ -52,9 +52,9 @@ func (l *Ledger) Forgive(ctx context.Context, acct policy.Account, which Forgive
 	return f, nil
 }
 
-// Pardons are how losses were forgiven, by their idempotency keys (LossKey), of those that were.
+// Pardons returns the pardons of losses by their idempotency keys (LossKey). Losses that were not forgiven are missing in the result.
 func (l *Ledger) Pardons(ctx context.Context, keys []string) (found map[string]Pardon, err error) {
-	defer tellAway(&err)
+	defer asUnavailable(&err)
 	if found, err = losses.Pardons(ctx, l.reads, keys); err != nil {
 		return nil, fmt.Errorf("losses that were forgiven: %w", err)
 	}

@@ -104,13 +104,13 @@ func TestOnlyWhatIsOwedIsForgiven(t *testing.T) {
 	loss("b", 3000)
 	loss("c", 700)
 	wantWallet(t, l, 0, 8600, true)
-	if f := forgiven(t, l, "b"); f.Amount != 3000 || f.Owed != 5600 || len(f.Rest) != 2 || f.Rest[0].Ref != "a" || f.Rest[0].Owed != 4900 || f.Rest[1].Owed != 700 {
+	if f := forgiven(t, l, "b"); f.Amount != 3000 || f.Owed != 5600 || len(f.StillOwed) != 2 || f.StillOwed[0].Ref != "a" || f.StillOwed[0].Owed != 4900 || f.StillOwed[1].Owed != 700 {
 		t.Errorf("%+v", f)
 	}
 	wantWallet(t, l, 0, 5600, true)
 	credited(t, l, 4800, 0, "q")
 	wantWallet(t, l, 0, 800, true)
-	if f := forgiven(t, l, "a"); f.Amount != 100 || f.Owed != 700 || f.Losses[0].Cost != 5000 || len(f.Rest) != 1 || f.Rest[0].Owed != 700 {
+	if f := forgiven(t, l, "a"); f.Amount != 100 || f.Owed != 700 || f.Losses[0].Cost != 5000 || len(f.StillOwed) != 1 || f.StillOwed[0].Owed != 700 {
 		t.Errorf("%+v", f)
 	}
 	wantClean(t, l)
@@ -154,7 +154,7 @@ func TestALossIsWhatItsRequestCost(t *testing.T) {
 	wantWallet(t, l, 0, 12_500, true)
 	for i, want := range []policy.Micro{4000, 4000, 4500} {
 		f, err := l.Forgive(t.Context(), wallet, Forgiveness{Refs: []string{fmt.Sprint("p", i)}, Requests: requests})
-		if err != nil || f.Amount != want || f.Losses[0].Cost != 4000 || len(f.Rest) != 2-i {
+		if err != nil || f.Amount != want || f.Losses[0].Cost != 4000 || len(f.StillOwed) != 2-i {
 			t.Errorf("%+v, %v, want %s", f, err, want)
 		}
 	}

@@ -17,19 +17,19 @@ import (
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
-// lockOf is the file that a running instance has locked.
+// lockOf is the path of an instance's lock file, which is locked while it runs.
 func lockOf(store string, instance int64) string {
 	return store + "." + strconv.FormatInt(instance, 10) + ".lock"
 }
 
-// joinStore registers this handle as an instance of the store, with a new id. A handle that was registered gets a new id if its lock file was
-// removed, because others may have considered it dead. If they have returned its blocks, its free money in memory is dropped.
+// joinStore registers this handle as an instance of the store, with a new id. It is called again after the lock file was removed, because others may have
+// considered the gateway dead; if they have returned its blocks, its free money in memory is dropped.
 func (l *Ledger) joinStore(b *book) error {
 	var alive lock.File
 	var backed bool
 	earlier := b.Instance
 	err := b.atomically(func(b *book) (err error) {
-		if b.Place.Expelled {
+		if b.State.Expelled {
 			if err := b.returnBlocks(earlier); err != nil {
 				return err
 			}
@@ -41,17 +41,17 @@ func (l *Ledger) joinStore(b *book) error {
 		b.Instance = earlier
 		return errors.Join(err, alive.Release())
 	}
-	if !backed || b.Place.Expelled {
-		l.forgetFree()
+	if !backed || b.State.Expelled {
+		l.dropFree()
 	}
-	l.lease.Renew(b.Place.Began)
+	l.lease.Renew(b.State.Began)
 	err = l.alive.Release()
 	l.alive = alive
 	l.instance.Store(b.Instance)
 	return errors.Join(err, l.writer.PlaceLog(chargelog.PrefixOf(b.Path, b.Instance), earlier == 0))
 }
 
-// rejoin joins a store whose file was replaced, for instance by a backup. Money in memory is not backed by blocks there.
+// rejoin registers this handle in a store whose file was replaced, for instance by a backup. Money in memory is not backed by blocks there.
 func (l *Ledger) rejoin(b *book) error {
 	reads, err := b.OpenReads(context.Background())
 	if err != nil {
@@ -68,8 +68,8 @@ func (l *Ledger) rejoin(b *book) error {
 	return l.joinStore(b)
 }
 
-// joinAs adds the instance's row, and takes its lock before the row is visible, so that a running instance never looks dead. The blocks of the
-// handle's earlier id become the new one's; backed is false if others have returned them.
+// joinAs adds the instance's row and takes its lock before the row is visible, so that a running instance never looks dead. The blocks of the
+// handle's earlier id are moved to the new one; backed is false if others have returned them.
 func (b *book) joinAs(at time.Time) (alive lock.File, backed bool, err error) {
 	const tries = 100
 	for range tries {
@@ -86,7 +86,7 @@ func (b *book) joinAs(at time.Time) (alive lock.File, backed bool, err error) {
 			backed, err := b.takeOver(id)
 			return alive, backed, err
 		}
-		// A gateway on an earlier file at this path has this id: the row is deleted and another id used.
+		// A gateway on an earlier file at this path has this id: delete the row and try another id.
 		if _, err := b.Exec(`DELETE FROM instance WHERE id = ?`, id); err != nil {
 			return lock.File{}, false, err
 		}
@@ -125,7 +125,7 @@ func (b *book) removeDead(dead []int64) error {
 	return nil
 }
 
-// returnBlocks returns every block of an instance. A block that exceeds the balance's held amount is left for an audit to report.
+// returnBlocks returns every block of an instance to its balance. A block that exceeds the balance's held amount stays, so that an audit reports it.
 func (b *book) returnBlocks(instance int64) error {
 	blocks, err := store.ReadAll(context.Background(), b, scanEntry,
 		`SELECT k.account, k.micro FROM block k JOIN balance b ON b.account = k.account WHERE k.instance = ? AND b.held >= k.micro`, instance)
@@ -136,7 +136,7 @@ func (b *book) returnBlocks(instance int64) error {
 		if _, err := b.Exec(`DELETE FROM block WHERE account = ? AND instance = ?`, k.account, instance); err != nil {
 			return err
 		}
-		if err := b.unhold(k.account, k.amount); err != nil {
+		if err := b.releaseHeld(k.account, k.amount); err != nil {
 			return err
 		}
 	}
@@ -148,15 +148,15 @@ func scanEntry(row store.Scanner) (e entry, err error) {
 	return e, err
 }
 
-// instances are the store's other instances: running if their lock is taken, or if they are on another machine and have a lease, else dead for good.
-// here is whether this handle's row exists.
+// instances are the store's other instances. An instance is running if its lock is taken, or if it is on another machine and its lease has not ended; else it
+// is dead and does not come back.
 type instances struct {
 	alive, dead []int64
-	here        bool
+	registered  bool
 }
 
-func (l *Ledger) census() (c instances, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), readPatience)
+func (l *Ledger) otherInstances() (c instances, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	all, err := store.ReadAll(ctx, l.reads, scanEntry, `SELECT id, `+l.reads.Idle+` FROM instance ORDER BY id`)
 	if err != nil {
@@ -166,7 +166,7 @@ func (l *Ledger) census() (c instances, err error) {
 	for _, i := range all {
 		id, idle := i.account, int64(i.amount) // microseconds
 		if id == own {
-			c.here = true
+			c.registered = true
 			continue
 		}
 		taken, there, err := lock.IsTaken(lockOf(l.path, id))
@@ -182,28 +182,28 @@ func (l *Ledger) census() (c instances, err error) {
 	return c, nil
 }
 
-// keepLease renews the lease of a gateway in PostgreSQL. Where it may have ended, nothing is given out of the blocks before the store is written again.
+// keepLease renews the lease of a gateway in PostgreSQL. If it may have ended, blocks are not used before the store was written again.
 func (l *Ledger) keepLease() {
 	switch {
-	case l.lease.IsOver():
+	case l.lease.IsExpiring():
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for _, a := range l.accounts {
 			a.suspend()
 		}
 	case l.lease.Length > 0 && l.lease.IsDue():
-		_ = l.write(func(*book) error { return nil }) // where that fails the store's outage has begun
+		_ = l.write(func(*book) error { return nil }) // an error begins an outage of the store
 	}
 }
 
-// suspend has the store asked before more of the block is given out.
+// suspend makes the next reserve read the store before it uses the block.
 func (a *account) suspend() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ready = false
 }
 
-// heartbeat runs every second in a gateway: it checks that the store exists, recovers dead gateways, and re-registers if it looks dead itself.
+// heartbeat runs every second in a gateway: it checks that the store exists, recovers dead gateways, and registers again if this one looks dead.
 func (l *Ledger) heartbeat() {
 	l.writer.CheckLog()
 	l.keepLease()
@@ -225,7 +225,7 @@ func (l *Ledger) heartbeat() {
 		l.o.Log.Info("ledger: gave back what stopped gateways had left held", "gateways", len(c.dead))
 	}
 	l.writer.SetShared(len(c.alive) > 0)
-	if c.here && l.alive.Exists() {
+	if c.registered && l.alive.Exists() {
 		return
 	}
 	l.o.Log.Error("ledger: this gateway's lock file was removed while it ran; it takes another one", "file", l.alive.Path)
@@ -234,8 +234,8 @@ func (l *Ledger) heartbeat() {
 	}
 }
 
-// forgetFree drops the free part of all blocks.
-func (l *Ledger) forgetFree() {
+// dropFree drops the free part of all blocks.
+func (l *Ledger) dropFree() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range l.accounts {
@@ -243,7 +243,7 @@ func (l *Ledger) forgetFree() {
 	}
 }
 
-// unpaidBlock is what this gateway's block of a key has beyond the charges that the store lacks.
+// unpaidBlock is this gateway's block of a key, less the charges that are not applied yet.
 func (l *Ledger) unpaidBlock(ctx context.Context, v *usage.View, acct policy.Account, account int64) (sum policy.Micro, err error) {
 	err = v.QueryRowContext(ctx, `SELECT coalesce(sum(micro), 0) FROM block WHERE account = ? AND instance = ?`,
 		account, l.instance.Load()).Scan(&sum)

@@ -8,8 +8,8 @@ import (
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
-// tidy returns the blocks of idle keys and removes old requests, until the ledger closes.
-func (l *Ledger) tidy() {
+// runJanitor returns the blocks of idle keys and removes old rows, until the ledger closes.
+func (l *Ledger) runJanitor() {
 	idle := time.NewTicker(max(l.o.IdleReturn/2, time.Millisecond))
 	defer idle.Stop()
 	second := time.NewTicker(time.Second)
@@ -17,8 +17,8 @@ func (l *Ledger) tidy() {
 	old := time.NewTicker(time.Hour)
 	defer old.Stop()
 	l.prune()
-	l.forgetSpending()
-	l.dropStale()
+	l.pruneSpending()
+	l.releaseStale()
 	l.sealReasons()
 	for {
 		select {
@@ -33,29 +33,29 @@ func (l *Ledger) tidy() {
 			}
 		case <-old.C:
 			l.prune()
-			l.forgetSpending()
-			l.dropStale()
+			l.pruneSpending()
+			l.releaseStale()
 			l.sealReasons()
 		}
 	}
 }
 
-// surplus is the free part of an idle key's block that is being returned. Its holder has the account's blockLock.
-type surplus struct {
+// idleBlock is the free part of an idle key's block that is being returned. Its owner has the account's blockLock.
+type idleBlock struct {
 	account *account
 	amount  policy.Micro
 }
 
-// returnIdle returns the free part of the blocks of keys that were idle.
+// returnIdle returns the free part of idle keys' blocks.
 func (l *Ledger) returnIdle() {
 	if l.StoreFailure() != nil {
 		return
 	}
-	quiet := l.collectIdle(l.o.Now().Add(-l.o.IdleReturn))
+	quiet := l.takeIdleBlocks(l.o.Now().Add(-l.o.IdleReturn))
 	if len(quiet) == 0 {
 		return
 	}
-	err := l.do(func(b *book) error { return b.returnSurplus(quiet) }, nil)
+	err := l.do(func(b *book) error { return b.returnIdleBlocks(quiet) }, nil)
 	for _, s := range quiet {
 		s.end(err)
 	}
@@ -64,19 +64,19 @@ func (l *Ledger) returnIdle() {
 	}
 }
 
-func (l *Ledger) collectIdle(since time.Time) []surplus {
+func (l *Ledger) takeIdleBlocks(since time.Time) []idleBlock {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var quiet []surplus
+	var quiet []idleBlock
 	for _, a := range l.accounts {
 		if amount := a.takeIdle(since); amount > 0 {
-			quiet = append(quiet, surplus{a, amount})
+			quiet = append(quiet, idleBlock{a, amount})
 		}
 	}
 	return quiet
 }
 
-// takeIdle takes the free part and the account's blockLock, if the account was not used since.
+// takeIdle takes the free part and the account's blockLock, if the account was not used since a time. It returns zero if there is nothing to return.
 func (a *account) takeIdle(since time.Time) policy.Micro {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -93,8 +93,8 @@ func (a *account) takeIdle(since time.Time) policy.Micro {
 	return amount
 }
 
-// end releases the lock, and restores the money if it could not be returned.
-func (s surplus) end(err error) {
+// end releases the blockLock, and restores the money if it could not be returned.
+func (s idleBlock) end(err error) {
 	a := s.account
 	if err != nil {
 		a.mu.Lock()
@@ -104,7 +104,7 @@ func (s surplus) end(err error) {
 	<-a.blockLock
 }
 
-func (b *book) returnSurplus(quiet []surplus) error {
+func (b *book) returnIdleBlocks(quiet []idleBlock) error {
 	for _, s := range quiet {
 		if err := b.returnFree(s.account.row, s.amount); err != nil {
 			return err
@@ -124,12 +124,12 @@ func (l *Ledger) prune() {
 	l.removeOld("sums of refusals", func(b *book) (int64, error) { return usage.PruneRefusals(b.Book, limit) })
 }
 
-// removeOld removes rows in small steps.
+// removeOld is inSteps for the removal of old rows.
 func (l *Ledger) removeOld(what string, remove func(*book) (int64, error)) {
 	l.inSteps("removal of old "+what, remove)
 }
 
-// inSteps changes rows, up to usage.PruneLimit at a time, until there are none left, so that charges are not delayed. what is logged with an error.
+// inSteps changes rows until there are none left, up to usage.PruneLimit in a commit, so that charges are not delayed. what is logged with an error.
 func (l *Ledger) inSteps(what string, change func(*book) (int64, error)) {
 	changed := int64(usage.PruneLimit)
 	for changed == usage.PruneLimit && !l.stopping() && l.StoreFailure() == nil {
@@ -153,8 +153,8 @@ func (l *Ledger) stopping() bool {
 	}
 }
 
-// forgetSpending removes what agents spent before yesterday.
-func (l *Ledger) forgetSpending() {
+// pruneSpending removes the sums of agents' spending before yesterday.
+func (l *Ledger) pruneSpending() {
 	before := usage.DayOf(l.o.Now()) - 1
-	l.removeOld("sums of what agents spent", func(b *book) (int64, error) { return usage.ForgetSpending(b.Book, before) })
+	l.removeOld("sums of what agents spent", func(b *book) (int64, error) { return usage.PruneSpending(b.Book, before) })
 }

@@ -23,7 +23,7 @@ type entry struct {
 	amount  policy.Micro
 }
 
-// addJournal writes a journal with its entries, which sum to zero; zero entries are left out. The idempotency key is unique forever: a second
+// addJournal inserts a journal with its entries, which sum to zero; zero entries are left out. The idempotency key is unique forever: a second
 // journal with it is ErrReused.
 func (b *book) addJournal(kind, idem, ref string, at time.Time, entries []entry) (int64, error) {
 	var id int64
@@ -39,7 +39,7 @@ ON CONFLICT (idem) DO NOTHING RETURNING id`,
 	return id, b.addEntries(id, slices.DeleteFunc(entries, func(e entry) bool { return e.amount == 0 }))
 }
 
-// addEntries writes the lines of a journal, two at a time: most have two.
+// addEntries inserts the lines of a journal, two at a time: most journals have two.
 func (b *book) addEntries(journal int64, entries []entry) error {
 	for ; len(entries) >= 2; entries = entries[2:] {
 		x, y := entries[0], entries[1]

@@ -13,8 +13,8 @@ import (
 // Kept is a resource that a provider stores.
 type Kept = chargelog.Kept
 
-// Keep stores the owners of resources until Drop, and returns once that is on disk. The first account to claim a resource owns it; later
-// claims change nothing.
+// Keep stores the owners of resources until Drop, and returns once they are on disk. The first account to store a resource owns it; later
+// calls for it change nothing.
 func (l *Ledger) Keep(ctx context.Context, things ...Kept) error {
 	if err := ctx.Err(); err != nil || len(things) == 0 {
 		return err
@@ -22,7 +22,7 @@ func (l *Ledger) Keep(ctx context.Context, things ...Kept) error {
 	e := &chargelog.Entry{Kept: things, KeptAt: l.o.Now().UnixMicro()}
 	o := &commit.Op{
 		Entry: e,
-		Apply: func() error { return l.book.keep(e) },
+		Apply: func() error { return l.book.storeResources(e) },
 		Done:  func(error) { l.pending.remove(e) },
 	}
 	l.pending.add(e)
@@ -34,7 +34,7 @@ func (l *Ledger) Keep(ctx context.Context, things ...Kept) error {
 	return nil
 }
 
-func (b *book) keep(e *chargelog.Entry) error {
+func (b *book) storeResources(e *chargelog.Entry) error {
 	for _, k := range e.Kept {
 		if _, err := b.Exec(`INSERT INTO kept (id, account, provider, at) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`, k.ID, k.Account, k.Provider, e.KeptAt); err != nil {
 			return err
@@ -43,10 +43,11 @@ func (b *book) keep(e *chargelog.Entry) error {
 	return nil
 }
 
-// Kept finds a resource by its id; ok is false if it is unknown. The first account that kept it is its owner: what is stored comes before what waits.
+// Kept finds a resource by its id; ok is false if it is unknown. The first account that stored it is its owner, so the store takes precedence over waiting
+// entries.
 func (l *Ledger) Kept(ctx context.Context, id string) (k Kept, ok bool, err error) {
-	defer tellAway(&err)
-	ctx, cancel := context.WithTimeout(ctx, readPatience)
+	defer asUnavailable(&err)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	waiting, waits := l.pending.resource(id)
 	k.ID = id
@@ -62,8 +63,8 @@ func (l *Ledger) Kept(ctx context.Context, id string) (k Kept, ok bool, err erro
 
 // KeptOf finds several resources by their ids. Unknown ones are missing in the result.
 func (l *Ledger) KeptOf(ctx context.Context, ids []string) (known map[string]Kept, err error) {
-	defer tellAway(&err)
-	ctx, cancel := context.WithTimeout(ctx, readPatience)
+	defer asUnavailable(&err)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	known = make(map[string]Kept, len(ids))
 	for _, id := range ids {
@@ -71,7 +72,7 @@ func (l *Ledger) KeptOf(ctx context.Context, ids []string) (known map[string]Kep
 			known[id] = k
 		}
 	}
-	rows, err := l.reads.QueryContext(ctx, `SELECT id, account, provider FROM kept WHERE id `+l.reads.Among, l.reads.Texts(ids))
+	rows, err := l.reads.QueryContext(ctx, `SELECT id, account, provider FROM kept WHERE id `+l.reads.InList, l.reads.StringList(ids))
 	if err != nil {
 		return nil, fmt.Errorf("kept %s…: %w", ids[0], err)
 	}

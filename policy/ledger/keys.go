@@ -26,17 +26,17 @@ var (
 	ErrUnknownKey = keys.ErrUnknown
 	// ErrKeyExists says that a key's id is taken.
 	ErrKeyExists = keys.ErrExists
-	// ErrPrepaid says that a key with a balance was to become metered.
+	// ErrPrepaid says that a key with a balance cannot become metered.
 	ErrPrepaid = keys.ErrPrepaid
 	// ErrAmount says that an amount is out of range.
 	ErrAmount = keys.ErrAmount
-	// ErrRules is the error of a key whose rules do not fit together.
+	// ErrRules says that a key's rules contradict each other.
 	ErrRules = keys.ErrRules
 	// ErrUnknownGroup says that there is no such project or owner.
 	ErrUnknownGroup = keys.ErrUnknownGroup
 	// ErrGroupExists says that the id of a project or owner is taken.
 	ErrGroupExists = keys.ErrGroupExists
-	// ErrGroupID says which ids projects and owners may have.
+	// ErrGroupID says that an id of a project or owner is invalid.
 	ErrGroupID = keys.ErrGroupID
 )
 
@@ -56,8 +56,8 @@ func (l *Ledger) CreateKey(ctx context.Context, k KeyRow, opening policy.Micro) 
 	return nil
 }
 
-// CreateFirstKey stores a metered key if the store has no key at all, revoked ones included; of several gateways that
-// start at the same time, one makes it. The error is as CreateKey's.
+// CreateFirstKey stores a metered key if the store has no key, including revoked ones; of several gateways that
+// start concurrently, one creates it. The error is as CreateKey's.
 func (l *Ledger) CreateFirstKey(ctx context.Context, k KeyRow) (created bool, err error) {
 	k.CreatedAt = l.o.Now()
 	err = l.changeKeys(ctx, func(b *book) error {
@@ -74,7 +74,7 @@ func (l *Ledger) CreateFirstKey(ctx context.Context, k KeyRow) (created bool, er
 	return created, nil
 }
 
-// UpdateKey reads a key, applies change and stores it atomically. The id, the creation time and whether it is publishable stay. The error
+// UpdateKey reads a key, applies change and stores it atomically. The id, the creation time and Publishable cannot be changed. The error
 // is ErrUnknownKey, what change returned, ErrPrepaid, ErrAmount when the balance is below the new credit, ErrClosed, or
 // the store's.
 func (l *Ledger) UpdateKey(ctx context.Context, id policy.Account, change func(*KeyRow) error) error {
@@ -107,14 +107,14 @@ func (l *Ledger) changeKeys(ctx context.Context, change func(*book) error) error
 	})
 }
 
-// Generation is incremented after any key was created, changed or revoked: immediately by this handle, within a second by other processes, whose
-// other writes also increment it. A key that is read afterwards shows the change. It is an atomic load.
+// Generation is incremented after any key was created, changed or revoked: immediately for changes of this handle, within a second for those of other
+// processes, whose other writes also increment it. A key that is read afterwards shows the change. It is an atomic load.
 func (l *Ledger) Generation() uint64 { return l.generation.Load() }
 
-// Key reads a key; ok is false when there is none. While a database is known not to answer, the error comes without a wait for it.
+// Key reads a key; ok is false when there is none. While the database is known to be unreachable, it returns an error immediately.
 func (l *Ledger) Key(ctx context.Context, id policy.Account) (k KeyRow, ok bool, err error) {
-	defer tellAway(&err)
-	if f := l.StoreFailure(); f != nil && f.Reason == store.Away {
+	defer asUnavailable(&err)
+	if f := l.StoreFailure(); f != nil && f.Reason == store.Unreachable {
 		return KeyRow{}, false, fmt.Errorf("key %s: %w", id, f)
 	}
 	k, err = keys.Find(ctx, l.reads, id)
@@ -129,7 +129,7 @@ func (l *Ledger) Key(ctx context.Context, id policy.Account) (k KeyRow, ok bool,
 
 // Keys reads all keys, the oldest first.
 func (l *Ledger) Keys(ctx context.Context) (all []KeyRow, err error) {
-	defer tellAway(&err)
+	defer asUnavailable(&err)
 	all, err = keys.All(ctx, l.reads)
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
@@ -159,8 +159,8 @@ func (l *Ledger) CreateGroup(ctx context.Context, g Group) error {
 	return nil
 }
 
-// UpdateGroup reads a group, applies change and stores it atomically. Kind, id and creation time stay. The error is ErrUnknownGroup, also for another owner,
-// what change returned, ErrAmount, ErrClosed, or the store's.
+// UpdateGroup reads a group, applies change and stores it atomically. Kind, id and creation time cannot be changed. The error is ErrUnknownGroup, also for an
+// unknown owner, the one that change returned, ErrAmount, ErrClosed, or the store's.
 func (l *Ledger) UpdateGroup(ctx context.Context, kind policy.Holder, id string, change func(*Group) error) error {
 	err := l.changeKeys(ctx, func(b *book) error { return keys.UpdateGroup(b.Book, kind, id, change) })
 	if err != nil {
@@ -169,9 +169,9 @@ func (l *Ledger) UpdateGroup(ctx context.Context, kind policy.Holder, id string,
 	return nil
 }
 
-// Groups are all projects, or all owners, by id.
+// Groups reads all projects, or all owners, sorted by id.
 func (l *Ledger) Groups(ctx context.Context, kind policy.Holder) (groups []Group, err error) {
-	defer tellAway(&err)
+	defer asUnavailable(&err)
 	groups, err = keys.Groups(ctx, l.reads, kind, "")
 	if err != nil {
 		return nil, fmt.Errorf("%ss: %w", kind, err)

@@ -41,22 +41,22 @@ type Options struct {
 	Retention   time.Duration                            // how long requests are kept; zero means 30 days, negative forever
 	ReserveWait time.Duration                            // how long Reserve waits for other gateways to return money of the key; zero means 1.5 seconds
 	IdleReturn  time.Duration                            // idle time after which a key's block is returned to its balance; zero means 1 second
-	Durable     bool                                     // Capture waits until the charge is on disk; else a power failure may lose the last milliseconds
+	Durable     bool                                     // Capture waits until the charge is on disk; else a power failure may lose the last milliseconds of charges
 	Sync        time.Duration                            // how long a charge in the charge log waits for others before it is synced to the disk; zero means 4 ms
 	Flush       time.Duration                            // how long it waits for others before it is applied to the store; zero means 100 ms
 	Poll        time.Duration                            // interval of checking for other processes' changes of keys; zero means 250 ms
 	Committed   func(took time.Duration, operations int) // called after every commit; may be nil
 	Outage      func(Outage)                             // called when Writable begins to fail, and when that ends; may be nil
-	Patience    time.Duration                            // how long an audit waits for what gateways may be about to write; zero means 10 seconds, negative not at all
-	Lease       time.Duration                            // in PostgreSQL: how long a gateway of another machine is running without a sign of it; zero means 5 minutes
-	Dir         string                                   // in PostgreSQL: where charge logs and locks lie
-	Connect     store.Connect                            // opens connections to PostgreSQL; nil: there is none
+	AuditWait   time.Duration                            // how long an audit waits for changes that gateways may be writing; zero means 10 seconds, negative not at all
+	Lease       time.Duration                            // in PostgreSQL: how long a gateway of another machine counts as running since it last renewed; zero means 5 minutes
+	Dir         string                                   // in PostgreSQL: the directory of charge logs and locks
+	Connect     store.Connect                            // opens connections to PostgreSQL; nil: such stores cannot be opened
 	Log         *slog.Logger                             // for background failures; nil means slog.Default
 	Now         func() time.Time                         // nil means time.Now
-	Texts       func() (seal.Sealer, error)              // what callers' texts are encrypted with, asked for each; nil: they are stored as they are
+	Sealer      func() (seal.Sealer, error)              // returns the key that encrypts callers' texts, called for each; nil: they are stored in clear
 
-	charges    chargelog.Options // in tests: of the charge log
-	maxBacklog int64             // in tests: as commit.Options.MaxBacklog
+	charges    chargelog.Options // set in tests
+	maxBacklog int64             // set in tests: see commit.Options
 }
 
 // Errors of the ledger. A lack of money is an *InsufficientError.
@@ -77,18 +77,18 @@ var (
 	ErrReused = errors.New("the reference was used before for something else")
 )
 
-// maxAmount is the limit of a single amount, so that sums cannot overflow.
+// maxAmount is the maximum of a single amount, so that sums cannot overflow.
 const maxAmount = 1_000_000_000 * policy.USD
 
-// maxBalance is the limit of a balance that is deposited to, so that it cannot overflow either.
+// maxBalance is the maximum of a balance after a deposit, so that it cannot overflow.
 const maxBalance = 1000 * maxAmount
 
 // Ledger is an open store. Safe for concurrent use.
 type Ledger struct {
 	o          Options
 	path       string
-	opening    lock.File    // held while the store is created, migrated and joined
-	alive      lock.File    // held while this gateway runs; changed by the writer's goroutine
+	opening    lock.File    // taken while the store is created, migrated and joined
+	alive      lock.File    // taken while this gateway runs; changed by the writer's goroutine
 	instance   atomic.Int64 // this gateway's id; zero for tools
 	lease      store.Lease  // in PostgreSQL: of this gateway
 	reads      *store.Readers
@@ -112,22 +112,22 @@ type Ledger struct {
 func Open(ctx context.Context, path string, o Options) (*Ledger, error) {
 	o = o.withDefaults()
 	l := &Ledger{o: o, accounts: map[policy.Account]*account{}, stop: make(chan struct{})}
-	if err := l.openPatiently(ctx, path); err != nil {
-		return nil, fmt.Errorf("open ledger %s: %w", store.Shown(path), err)
+	if err := l.openWithRetries(ctx, path); err != nil {
+		return nil, fmt.Errorf("open ledger %s: %w", store.Redacted(path), err)
 	}
 	l.durable.Store(o.Durable)
 	l.closed = sync.OnceValue(l.shutDown)
 	l.writer.Start()
-	l.janitor.Go(l.tidy)
+	l.janitor.Go(l.runJanitor)
 	return l, nil
 }
 
 func (o Options) withDefaults() Options {
-	o.Retention = positive(o.Retention, 30*24*time.Hour)
-	o.ReserveWait = positive(o.ReserveWait, 1500*time.Millisecond)
-	o.IdleReturn = positive(o.IdleReturn, time.Second)
-	o.Patience = positive(o.Patience, 10*time.Second)
-	o.Lease = positive(o.Lease, 5*time.Minute)
+	o.Retention = orDefault(o.Retention, 30*24*time.Hour)
+	o.ReserveWait = orDefault(o.ReserveWait, 1500*time.Millisecond)
+	o.IdleReturn = orDefault(o.IdleReturn, time.Second)
+	o.AuditWait = orDefault(o.AuditWait, 10*time.Second)
+	o.Lease = orDefault(o.Lease, 5*time.Minute)
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
@@ -137,21 +137,21 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// positive is d, or the default if d is not set.
-func positive(d, unset time.Duration) time.Duration {
+// orDefault is d, or the default if d is zero.
+func orDefault(d, unset time.Duration) time.Duration {
 	if d == 0 {
 		return unset
 	}
 	return d
 }
 
-// openTries is how often a database is opened whose other gateways write at the time. Each time waits some seconds for them: a transaction whose gateway was cut off
-// is ended by the database after two of these.
-const openTries = 4
+// maxOpenTries is the maximum number of attempts to open a database whose lock another gateway has. An attempt waits some seconds for it; the database ends a
+// transaction whose gateway lost its connection within two attempts.
+const maxOpenTries = 4
 
-// openPatiently opens the store, and waits for other gateways' transactions in PostgreSQL longer than a writer does that others wait for.
-func (l *Ledger) openPatiently(ctx context.Context, path string) (err error) {
-	for range openTries {
+// openWithRetries opens the store. In PostgreSQL it waits longer for other gateways' transactions than a running writer, for which requests wait.
+func (l *Ledger) openWithRetries(ctx context.Context, path string) (err error) {
+	for range maxOpenTries {
 		err = l.open(ctx, path)
 		if reason, _ := store.Outage(err); reason != store.Locked || !store.IsPostgres(path) || ctx.Err() != nil {
 			break
@@ -160,7 +160,7 @@ func (l *Ledger) openPatiently(ctx context.Context, path string) (err error) {
 	return err
 }
 
-// open does the parts of Open that can fail, and reverts them on an error.
+// open does the steps of Open that can fail, and reverts them after an error.
 func (l *Ledger) open(ctx context.Context, path string) (err error) {
 	defer func() {
 		if err != nil {
@@ -190,7 +190,7 @@ func (l *Ledger) open(ctx context.Context, path string) (err error) {
 	return l.opening.Release()
 }
 
-// openStore connects to the store, and takes the lock on its opening.
+// openStore connects to the store and takes the lock for opening it.
 func (l *Ledger) openStore(ctx context.Context, name string) (*book, error) {
 	if store.IsPostgres(name) {
 		return l.openDatabase(ctx, name)
@@ -210,14 +210,14 @@ func (l *Ledger) openStore(ctx context.Context, name string) (*book, error) {
 	return l.book, nil
 }
 
-// openDatabase connects to a store in PostgreSQL, whose own name its files have.
+// openDatabase connects to a store in PostgreSQL. Its files on this machine are named by the ledger's id.
 func (l *Ledger) openDatabase(ctx context.Context, url string) (*book, error) {
 	d, err := store.PostgreSQL(url, l.o.Connect, l.o.Dir)
 	if err != nil {
 		return nil, err
 	}
 	b, err := d.Open(ctx)
-	if reason, _ := store.Outage(err); reason == store.Away || reason == store.Denied {
+	if reason, _ := store.Outage(err); reason == store.Unreachable || reason == store.Denied {
 		return nil, fmt.Errorf("%w: %w", store.ErrUnreachable, err)
 	}
 	if err != nil {
@@ -225,11 +225,11 @@ func (l *Ledger) openDatabase(ctx context.Context, url string) (*book, error) {
 	}
 	l.use(b)
 	l.lease.Length = l.o.Lease
-	b.Place.Lease = &l.lease
+	b.State.Lease = &l.lease
 	return l.book, l.lockOpening(ctx, b.Path)
 }
 
-// use makes a connection that of the writer.
+// use makes the writer's book of a connection.
 func (l *Ledger) use(b *store.Book) {
 	l.book = newBook(b, l.o.Now)
 	charges := l.o.charges
@@ -255,15 +255,15 @@ func (l *Ledger) lockOpening(ctx context.Context, path string) error {
 // SetDurable changes Options.Durable.
 func (l *Ledger) SetDurable(durable bool) { l.durable.Store(durable) }
 
-// Path is the store's file, with symbolic links resolved. Of a store in PostgreSQL it is what the names of this machine's files of it begin with.
+// Path is the store's file, with symbolic links resolved. For a store in PostgreSQL it is the prefix of its files on this machine.
 func (l *Ledger) Path() string { return l.path }
 
 // Close writes pending changes, returns every block, and closes the store. Requests must have ended: open holds are released. Later calls return
 // the first result.
 func (l *Ledger) Close() error { return l.closed() }
 
-// CloseWithin is Close with a deadline. If the store is not closed when ctx ends, for instance because another process holds its lock, the charges
-// that it lacks stay in the charge log and the error says so; the next gateway on the store applies them. The process must exit after an error.
+// CloseWithin is Close with a deadline. If the store is not closed when ctx ends, for instance because another process holds its lock, charges
+// that are not applied stay in the charge log and the error says so; the next gateway on the store applies them. The process must exit after an error.
 func (l *Ledger) CloseWithin(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { done <- l.Close() }()

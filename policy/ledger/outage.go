@@ -16,13 +16,13 @@ type (
 	Outage = commit.Outage
 )
 
-// readPatience bounds a read that a request, or the gateway's own upkeep, waits for: a database that takes connections may never answer on them.
-const readPatience = 5 * time.Second
+// readTimeout is the timeout of reads that requests or the janitor wait for: a database may accept connections and never answer.
+const readTimeout = 5 * time.Second
 
-// tellAway makes a read's error one of kind Unavailable for clients, where the store does not answer.
-func tellAway(err *error) {
-	reason, away := store.Outage(*err)
-	if _, told := errors.AsType[*fault.Fault](*err); told || !away {
+// asUnavailable makes a read's error a fault of kind Unavailable if the store cannot be read, unless it is a fault already.
+func asUnavailable(err *error) {
+	reason, outage := store.Outage(*err)
+	if _, isFault := errors.AsType[*fault.Fault](*err); isFault || !outage {
 		return
 	}
 	f := fault.New(fault.Unavailable, "the gateway cannot read its ledger at the moment: "+reason, *err)
@@ -30,8 +30,8 @@ func tellAway(err *error) {
 	*err = f
 }
 
-// Writable is nil while charges are safe: the charge log takes them and syncs them, and the store is not too far behind. Otherwise the gateway admits
-// no request that costs money, because it could not charge for it. Charges of requests in flight stay in memory and are written when the log or
+// Writable is nil while charges are safe: the charge log accepts and syncs them, and the store is not too far behind. Otherwise the gateway admits
+// no request that costs money, because it could not charge for it; charges of requests in flight stay in memory and are written when the log or
 // the store works again, without a restart. It is an atomic load.
 func (l *Ledger) Writable() error {
 	if f := l.writer.Failure(); f != nil { // avoid a non-nil error with a nil pointer
@@ -40,8 +40,8 @@ func (l *Ledger) Writable() error {
 	return nil
 }
 
-// StoreFailure is why the store cannot be written, so that charges wait in the charge log; nil while they are applied. It is an atomic load.
+// StoreFailure is why the store cannot be written and charges wait in the charge log; nil while they are applied. It is an atomic load.
 func (l *Ledger) StoreFailure() *UnwritableError { return l.writer.StoreFailure() }
 
-// Unwritten is this gateway's charges that are not in the store.
+// Unwritten sums this gateway's charges that are not in the store.
 func (l *Ledger) Unwritten() Unwritten { return l.writer.Unwritten() }

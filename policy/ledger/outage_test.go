@@ -398,7 +398,7 @@ func TestD82AFolderThatWasMovedAwayAndComesBack(t *testing.T) {
 	}
 	capture(t, l, h, usd)
 	eventually(t, "it is noticed", func() bool { return l.Writable() != nil })
-	wantUnwritable(t, l, store.Gone)
+	wantUnwritable(t, l, store.Missing)
 	if err := os.Rename(dir+".gone", dir); err != nil {
 		t.Fatal(err)
 	}
@@ -423,7 +423,7 @@ func TestD82AFolderThatWasDeletedAndIsRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "it is noticed without a request", func() bool { return l.Writable() != nil })
-	wantUnwritable(t, l, store.Gone)
+	wantUnwritable(t, l, store.Missing)
 	capture(t, l, h, usd)
 	b, err := os.ReadFile(backup)
 	if err := errors.Join(err, os.Mkdir(dir, 0o700), os.WriteFile(path+".new", b, 0o600), os.Rename(path+".new", path)); err != nil {
@@ -436,7 +436,7 @@ func TestD82AFolderThatWasDeletedAndIsRestored(t *testing.T) {
 	})
 	capture(t, l, reserve(t, l, "k", "afterwards", usd), usd)
 	wantClean(t, l)
-	if len(must(chargelog.Beside(path))) != 1 {
+	if len(must(chargelog.List(path))) != 1 {
 		t.Error("the gateway has no charge log there")
 	}
 }
@@ -499,7 +499,7 @@ func TestD83ChargesInTheLogOutliveACrash(t *testing.T) {
 		"whoever opens next": func(t *testing.T, path string) { t.Helper(); tool(t, path) },
 		"a gateway that runs beside it": func(t *testing.T, path string) {
 			t.Helper()
-			eventually(t, "it writes them", func() bool { return len(must(chargelog.Beside(tool(t, path).Path()))) == 1 })
+			eventually(t, "it writes them", func() bool { return len(must(chargelog.List(tool(t, path).Path()))) == 1 })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

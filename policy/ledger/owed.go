@@ -10,13 +10,13 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// A payment that never arrived is taken back, as far as its wallet has it and no gateway holds it. The rest is owed: it is taken as soon as it is there,
-// in the transaction in which a gateway returns a part of its block or something is credited, and the account is blocked until then. So while an account
-// owes, it has nothing that is not held.
+// A payment that never arrived is taken back, as far as its wallet's balance has it and no gateway holds it. The rest is owed, and the account is blocked until
+// it is paid: each transaction that makes money available, by a credit or by the return of a part of a block, takes it. So an account that owes has
+// no money that is not held.
 
-// Owed is what an account owes for payments that never arrived, nothing where there is no such account.
+// Owed is an account's debt for payments that never arrived; zero if there is no such account.
 func (l *Ledger) Owed(ctx context.Context, acct policy.Account) (owed policy.Micro, err error) {
-	defer tellAway(&err)
+	defer asUnavailable(&err)
 	err = l.reads.QueryRowContext(ctx, `SELECT b.owed FROM account a JOIN balance b ON b.account = a.id WHERE a.name = ?`, acct).Scan(&owed)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return 0, fmt.Errorf("owed by %s: %w", acct, err)
@@ -24,7 +24,7 @@ func (l *Ledger) Owed(ctx context.Context, acct policy.Account) (owed policy.Mic
 	return owed, nil
 }
 
-// credit adds to a balance, a part of it held, takes what the account owes, and unblocks it if that is all.
+// credit adds an amount to a balance, of which held is held, collects the account's debt, and unblocks the account if none is left.
 func (b *book) credit(account int64, amount, held policy.Micro) (left policy.Micro, err error) {
 	if _, err := b.Exec(`UPDATE balance SET micro = micro + ?, held = held + ? WHERE account = ?`, amount, held, account); err != nil {
 		return 0, err
@@ -36,15 +36,15 @@ func (b *book) credit(account int64, amount, held policy.Micro) (left policy.Mic
 	return left, err
 }
 
-// unhold makes money available that a block or a standing hold had, and takes of it what the account owes.
-func (b *book) unhold(account int64, amount policy.Micro) error {
+// releaseHeld makes money available that a block or a standing hold had, and collects the account's debt from it.
+func (b *book) releaseHeld(account int64, amount policy.Micro) error {
 	if _, err := b.Exec(`UPDATE balance SET held = held - ? WHERE account = ?`, amount, account); err != nil {
 		return err
 	}
 	return b.recover(account)
 }
 
-// recover takes what an account owes out of what is not held.
+// recover collects an account's debt from the money that is not held.
 func (b *book) recover(account int64) error {
 	var name policy.Account
 	var free, owed policy.Micro
@@ -65,7 +65,7 @@ FROM balance b JOIN account a ON a.id = b.account WHERE b.account = ? AND b.owed
 	return err
 }
 
-// recoveryKey is the idempotency key of what is taken from an account that owes. One account may have many.
+// recoveryKey is the idempotency key of one recovery. An account may have many.
 func recoveryKey(acct policy.Account, journal int64) string {
 	return "recovered:" + string(acct) + ":" + strconv.FormatInt(journal, 10)
 }

@@ -47,8 +47,8 @@ func giveBack(t testing.TB, l *Ledger) {
 	if amount == 0 {
 		return
 	}
-	s := surplus{a, amount}
-	s.end(l.do(func(b *book) error { return b.returnSurplus([]surplus{s}) }, nil))
+	s := idleBlock{a, amount}
+	s.end(l.do(func(b *book) error { return b.returnIdleBlocks([]idleBlock{s}) }, nil))
 }
 
 // TestWhatAWalletOwesIsTakenOfWhatComesIn: of what its gateway gives back, of its payments and of deposits, before it is unblocked, and once.
@@ -142,8 +142,8 @@ func TestWhatAServedRequestCostsIsSetAside(t *testing.T) {
 	}
 	wantWallet(t, l, 6000, 1500, true)
 	kill(t, l)
-	old := openWith(t, path, Options{Gateway: true, IdleReturn: time.Hour, Now: func() time.Time { return time.Now().Add(2 * longestStanding) }})
-	old.dropStale()
+	old := openWith(t, path, Options{Gateway: true, IdleReturn: time.Hour, Now: func() time.Time { return time.Now().Add(2 * maxStandingAge) }})
+	old.releaseStale()
 	wantWallet(t, old, 6000, 1500, true)
 	h, err := old.CreditServed(t.Context(), wallet, 5000, 500, "p2", c, nil)
 	if err != nil || h.Amount() != 0 || h.standing != 6000 {

@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/policy/ledger/chargelog"
 )
 
-// pending are the entries of this gateway that the store does not have yet, by request and resource. The zero value is empty.
+// pending has this gateway's entries that the store does not have yet, by request and resource. The zero value is empty.
 type pending struct {
 	mu       sync.Mutex
 	requests map[string]*chargelog.Entry
@@ -36,13 +36,13 @@ func (p *pending) remove(e *chargelog.Entry) {
 		delete(p.requests, e.Charge.RequestID)
 	}
 	for _, k := range e.Kept {
-		if p.kept[k.ID] == k { // not the owner's, if another account's is removed
+		if p.kept[k.ID] == k { // not if it is another account's
 			delete(p.kept, k.ID)
 		}
 	}
 }
 
-// entry is that of a request.
+// entry finds the entry of a request.
 func (p *pending) entry(request string) (e *chargelog.Entry, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,7 +50,7 @@ func (p *pending) entry(request string) (e *chargelog.Entry, ok bool) {
 	return e, ok
 }
 
-// all are the entries of requests, in no order.
+// all returns the entries of requests, in no order.
 func (p *pending) all() []*chargelog.Entry {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -133,12 +133,12 @@ func TestPostgresThatTakesConnectionsAndNeverAnswers(t *testing.T) {
 		"kept":     func() error { _, _, err := l.Kept(t.Context(), "file-1"); return err },
 		"several":  func() error { _, err := l.KeptOf(t.Context(), []string{"file-1"}); return err },
 		"request":  func() error { _, err := l.AnyRequest(t.Context(), "r"); return err },
-		"instance": func() error { _, err := l.census(); return err },
+		"instance": func() error { _, err := l.otherInstances(); return err },
 	} {
 		all.Go(func() {
 			began := time.Now()
 			err := read()
-			if took := time.Since(began); err == nil || took > 4*readPatience {
+			if took := time.Since(began); err == nil || took > 4*readTimeout {
 				t.Errorf("%s: %v after %s", what, err, took)
 			}
 			if f := fault.From(err); what != "instance" && (f.Kind != fault.Unavailable || f.RetryAfter == 0) {
@@ -146,7 +146,7 @@ func TestPostgresThatTakesConnectionsAndNeverAnswers(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "the lease may have ended", l.lease.IsOver)
+	eventually(t, "the lease may have ended", l.lease.IsExpiring)
 	if _, ok := l.ReserveNow("k", "beyond the lease", usd); ok {
 		t.Error("the block is given out beyond the lease")
 	}

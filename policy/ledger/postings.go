@@ -8,12 +8,12 @@ import (
 	"bardo.money/gateway/policy/ledger/audit"
 )
 
-// Posting is what one journal moved.
+// Posting is the amounts that one journal moved.
 type Posting = audit.Posting
 
-// Postings are the journals of some idempotency keys (ChargeKey, DepositKey, LossKey), with the charges that the store does not have yet.
+// Postings reads the journals of some idempotency keys (ChargeKey, DepositKey, LossKey), including charges that the store does not have yet.
 func (l *Ledger) Postings(ctx context.Context, keys []string) (found map[string]Posting, err error) {
-	defer tellAway(&err)
+	defer asUnavailable(&err)
 	v, err := l.view(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("postings: %w", err)
@@ -32,9 +32,9 @@ func (l *Ledger) Postings(ctx context.Context, keys []string) (found map[string]
 	return found, nil
 }
 
-// DepositsOf are some journals behind one, in order, of deposits whose reference begins with a text.
+// DepositsOf reads up to limit journals after one, in order, of deposits whose reference begins with a prefix.
 func (l *Ledger) DepositsOf(ctx context.Context, prefix string, after int64, limit int) (list []Posting, err error) {
-	defer tellAway(&err)
+	defer asUnavailable(&err)
 	list, err = audit.Deposits(ctx, l.reads, prefix, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("deposits: %w", err)
@@ -48,5 +48,5 @@ func ChargeKey(requestID string) string { return "request:" + requestID }
 // DepositKey is the idempotency key of a deposit.
 func DepositKey(acct policy.Account, ref string) string { return "deposit:" + string(acct) + ":" + ref }
 
-// LossKey is the idempotency key of a deposit that is taken back.
+// LossKey is the idempotency key of taking a deposit back.
 func LossKey(acct policy.Account, ref string) string { return "lost:" + string(acct) + ":" + ref }

@@ -150,8 +150,8 @@ func (p *trial) returnIdle(m *model) {
 	if amount == 0 {
 		return
 	}
-	s := surplus{a, amount}
-	s.end(p.l.do(func(b *book) error { return b.returnSurplus([]surplus{s}) }, nil))
+	s := idleBlock{a, amount}
+	s.end(p.l.do(func(b *book) error { return b.returnIdleBlocks([]idleBlock{s}) }, nil))
 }
 
 func (p *trial) compare(m *model) {

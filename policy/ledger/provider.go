@@ -8,9 +8,9 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// AtProvider sums the requests that a provider answered between two times, by model. Requests older than the retention are not in it.
+// AtProvider sums the requests that a provider answered in a period, by model. Requests older than the retention are not included.
 func (l *Ledger) AtProvider(ctx context.Context, p policy.ProviderID, from, to time.Time) (rows []UsageRow, err error) {
-	defer tellAway(&err)
+	defer asUnavailable(&err)
 	v, err := l.view(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("usage at %s: %w", p, err)

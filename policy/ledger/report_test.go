@@ -276,7 +276,7 @@ func TestReportsThatAreRefused(t *testing.T) {
 		{[]By{ByDay, ByDay}, 0, usage.ErrBy},
 		{[]By{ByDay, ByKey, ByGolem, ByModel}, 0, usage.ErrBy},
 	} {
-		if _, err := l.Sums(t.Context(), Query{By: c.by, Most: c.most}); !errors.Is(err, c.want) {
+		if _, err := l.Sums(t.Context(), Query{By: c.by, MaxRows: c.most}); !errors.Is(err, c.want) {
 			t.Errorf("by %v, at most %d: %v, want %v", c.by, c.most, err, c.want)
 		}
 	}

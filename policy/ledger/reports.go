@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
-// What the ledger says of the past. It is read by package usage and checked by package audit, from a snapshot with the charges that wait.
+// Reports are read by package usage and checks are made by package audit, from a snapshot that includes waiting charges.
 
 type (
 	// Request is the record of one request.
@@ -25,29 +25,29 @@ type (
 	By = usage.By
 	// UsageRow is the sum of the requests that share a model, provider, subsystem or day.
 	UsageRow = usage.Row
-	// Query says what a report sums: which requests, and by what.
+	// Query selects the requests that a report sums, and the dimensions.
 	Query = usage.Query
 	// Sum is the usage of the requests that share a value in every dimension of a query.
 	Sum = usage.Sum
-	// LayerSum is likewise what layers saved.
+	// LayerSum is the savings of layers, for the same values.
 	LayerSum = usage.LayerSum
-	// Table is a report as it is written out.
+	// Table is a report for output.
 	Table = usage.Table
-	// SavingRow is what one layer saved on some requests.
+	// SavingRow is the savings of one layer on some requests.
 	SavingRow = usage.SavingRow
-	// Feedback is what a caller said of an answer.
+	// Feedback is a caller's rating of an answer.
 	Feedback = usage.Feedback
-	// FeedbackRow is the feedback on requests of one task in one regime.
+	// FeedbackRow is the mean feedback on requests of one task in one regime.
 	FeedbackRow = usage.FeedbackRow
-	// Refusal is a request that was refused before a provider was called: it is only counted and has no row.
+	// Refusal is a request that was refused before a provider was called: it is counted and has no row.
 	Refusal = usage.Refusal
 	// Report is the result of an audit.
 	Report = audit.Report
-	// Finding is something that an audit cannot explain yet.
+	// Finding is a discrepancy that an audit cannot explain yet.
 	Finding = audit.Finding
 	// Unwritten are charges that are not in the store yet.
 	Unwritten = chargelog.Unwritten
-	// Waiting is a number of charges and their sum.
+	// Waiting is the number and sum of some charges.
 	Waiting = chargelog.Waiting
 )
 
@@ -66,22 +66,22 @@ const (
 // PerfectScore is the highest score of feedback.
 const PerfectScore = usage.PerfectScore
 
-// PartStake is the part in SpentByPart for what the operator's staked credit paid, under an empty account and agent.
+// PartStake is the part in SpentByPart for payments from the operator's staked credit, under an empty account and agent.
 const PartStake = usage.PartStake
 
-// view takes a snapshot. Logs are read before the store: an entry that is applied in between is in both, and is left out. It must be closed.
+// view takes a snapshot. Logs are read before the store: an entry that is applied in between is in both, and counts once. It must be closed.
 func (l *Ledger) view(ctx context.Context) (v *usage.View, err error) {
-	defer tellAway(&err)
+	defer asUnavailable(&err)
 	v = &usage.View{Own: l.pending.all()}
-	if v.Others, err = l.inOtherLogs(); err != nil {
+	if v.Others, err = l.otherLogs(); err != nil {
 		return nil, err
 	}
 	return v, v.Open(ctx, l.reads)
 }
 
-// inOtherLogs are the charges of other gateways that may not be in the store.
-func (l *Ledger) inOtherLogs() (all []*chargelog.Entry, err error) {
-	logs, err := chargelog.Beside(l.path)
+// otherLogs reads the charges of other gateways that may not be in the store.
+func (l *Ledger) otherLogs() (all []*chargelog.Entry, err error) {
+	logs, err := chargelog.List(l.path)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (l *Ledger) inOtherLogs() (all []*chargelog.Entry, err error) {
 // Usage sums the usage of requests, in order of time by day, otherwise most expensive first. It reads the daily totals, which are kept longer than
 // requests.
 func (l *Ledger) Usage(ctx context.Context, f Filter, by By) (rows []UsageRow, err error) {
-	defer tellAway(&err)
+	defer asUnavailable(&err)
 	v, err := l.view(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("usage: %w", err)
@@ -114,9 +114,9 @@ func (l *Ledger) Usage(ctx context.Context, f Filter, by By) (rows []UsageRow, e
 	return v.Usage(ctx, f, by)
 }
 
-// Savings sums what the layers saved, by layer, those that saved most first.
+// Savings sums the savings of layers, by layer, the greatest first.
 func (l *Ledger) Savings(ctx context.Context, f Filter) (rows []SavingRow, err error) {
-	defer tellAway(&err)
+	defer asUnavailable(&err)
 	v, err := l.view(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("savings: %w", err)
@@ -125,9 +125,9 @@ func (l *Ledger) Savings(ctx context.Context, f Filter) (rows []SavingRow, err e
 	return v.Savings(ctx, f)
 }
 
-// Sums is a report of usage by one to three dimensions, as usage.View.Report has it; by a layer among them, LayerSums.
+// Sums is a report of usage by one to three dimensions, see usage.View.Report; for reports by layer see LayerSums.
 func (l *Ledger) Sums(ctx context.Context, q Query) (sums []Sum, err error) {
-	defer tellAway(&err)
+	defer asUnavailable(&err)
 	v, err := l.view(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("usage: %w", err)
@@ -136,9 +136,9 @@ func (l *Ledger) Sums(ctx context.Context, q Query) (sums []Sum, err error) {
 	return v.Report(ctx, q)
 }
 
-// LayerSums is a report of what layers saved, by the layer and up to two other dimensions.
+// LayerSums is a report of the savings of layers, by layer and up to two other dimensions.
 func (l *Ledger) LayerSums(ctx context.Context, q Query) (sums []LayerSum, err error) {
-	defer tellAway(&err)
+	defer asUnavailable(&err)
 	v, err := l.view(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("savings: %w", err)
@@ -147,9 +147,9 @@ func (l *Ledger) LayerSums(ctx context.Context, q Query) (sums []LayerSum, err e
 	return v.SavingsReport(ctx, q)
 }
 
-// Requests are the selected requests, latest first. Requests older than the retention are deleted, and refusals are only stored as counters.
+// Requests reads the selected requests, latest first. Requests older than the retention are deleted, and refusals are only stored as counters.
 func (l *Ledger) Requests(ctx context.Context, f RequestFilter) (list []Request, err error) {
-	defer tellAway(&err)
+	defer asUnavailable(&err)
 	v, err := l.view(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("requests: %w", err)
@@ -171,8 +171,8 @@ func (l *Ledger) Request(ctx context.Context, acct policy.Account, id string) (R
 // AnyRequest reads one request of any account. The error is ErrUnknownRequest if there is none, or it is older than the retention. It includes
 // the latest refusals of this handle.
 func (l *Ledger) AnyRequest(ctx context.Context, id string) (r Request, err error) {
-	defer tellAway(&err)
-	ctx, cancel := context.WithTimeout(ctx, readPatience)
+	defer asUnavailable(&err)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	if e, ok := l.pending.entry(id); ok {
 		return usage.RequestOf(e), nil
@@ -207,12 +207,12 @@ func (l *Ledger) findUnapplied(ctx context.Context, id string) (Request, error) 
 // SpentByPart is the charges of each subsystem on the UTC day of a time, including pending charges and those of other gateways. Days before
 // yesterday are deleted. It waits for the store even if the context ends.
 func (l *Ledger) SpentByPart(ctx context.Context, acct policy.Account, agent string, day time.Time) (by map[string]policy.Micro, err error) {
-	defer tellAway(&err)
+	defer asUnavailable(&err)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	out := map[string]policy.Micro{}
-	// The writer reads it, so that it is known which charges are in it: those that it answered before.
+	// The writer reads it, so that the sum includes exactly the charges whose ops have ended.
 	err = l.do(func(b *book) error { return b.tally.SpentByPart(b.Book, acct, agent, usage.DayOf(day), out) }, nil)
 	if commit.IsUnwritable(err) { // free requests are served during an outage
 		err = usage.SpentByPart(ctx, l.reads, acct, agent, usage.DayOf(day), out)
@@ -231,7 +231,7 @@ func (l *Ledger) Refuse(r Refusal) {
 	l.refused.Count(r)
 }
 
-// writeRefusals writes the counters, or keeps them after an error.
+// writeRefusals writes the counters; after an error they are kept.
 func (l *Ledger) writeRefusals() {
 	if l.StoreFailure() != nil {
 		return
@@ -251,7 +251,7 @@ func (l *Ledger) writeRefusals() {
 }
 
 // Audit checks the invariants on one snapshot of the store, while gateways may continue to write. It first returns the blocks of dead
-// gateways. What it cannot explain between charge logs and store it looks at again, for at most Options.Patience. The error means that the audit failed to run; violations are in the report.
+// gateways. Discrepancies between charge logs and store are checked again, for at most Options.AuditWait. The error means that the audit failed to run; violations are in the report.
 func (l *Ledger) Audit(ctx context.Context) (Report, error) {
 	r, err := l.audit(ctx)
 	if err != nil {
@@ -264,5 +264,5 @@ func (l *Ledger) audit(ctx context.Context) (r Report, err error) {
 	if _, err := l.recoverDead(l.write); err != nil && !commit.IsUnwritable(err) {
 		return Report{}, err
 	}
-	return audit.Run(ctx, l.reads, l.path, l.o.Patience, func() chargelog.Waiting { return l.Unwritten().InMemory })
+	return audit.Run(ctx, l.reads, l.path, l.o.AuditWait, func() chargelog.Waiting { return l.Unwritten().InMemory })
 }

@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/policy/ledger/commit"
 )
 
-// InsufficientError means that a key cannot pay: its balance is too low, or it is blocked until a deposit because an earlier answer cost more
+// InsufficientError means that a key cannot pay: its balance is too low, or it is blocked until a deposit because an earlier request cost more
 // than its balance.
 type InsufficientError struct {
 	Account   policy.Account
@@ -28,17 +28,17 @@ func (e *InsufficientError) Error() string {
 	return fmt.Sprintf("key %s needs %s USD and has %s USD available", e.Account, e.Needed, e.Available)
 }
 
-// A block is an eighth of the available balance, within these limits. There is no minimum if other gateways have blocks of the key; after one of
-// them was short, all take only what they need for a while.
+// A block is an eighth of the available balance, within these limits. There is no minimum if other gateways have blocks of the key; for shortTime after one of
+// them was short of money, all take only the amount that they need.
 const (
 	blockMin  = policy.USD / 4
 	blockMax  = 10 * policy.USD
 	shortTime = 2 * time.Second
 )
 
-// Reserve holds an amount of a prepaid key's money for a request. Most often the key's block has enough, and nothing is
-// written. If not, the store is asked: a deposit of another process counts at once. Where other gateways hold what is
-// missing, they are given Options.Patience to give back what they do not use. The error is an *InsufficientError,
+// Reserve holds an amount of a prepaid key's money for a request. Usually the key's block has enough, and nothing is
+// written. If not, the balance in the store is used, which includes deposits by other processes. If other gateways hold the
+// missing money, Reserve waits up to Options.ReserveWait until they return what they do not use. The error is an *InsufficientError,
 // ErrUnknownKey, ErrMetered, ErrAmount, ErrClosed, the context's while it waits for others, an *UnwritableError, or the store's.
 func (l *Ledger) Reserve(ctx context.Context, acct policy.Account, requestID string, amount policy.Micro) (*Hold, error) {
 	if !l.o.Gateway {
@@ -70,7 +70,7 @@ func (l *Ledger) ReserveNow(acct policy.Account, requestID string, amount policy
 		return nil, false
 	}
 	h = &Hold{account: l.account(acct), request: requestID}
-	if !l.give(h, amount) {
+	if !l.reserveInMemory(h, amount) {
 		return nil, false
 	}
 	h.account.mu.Lock()
@@ -79,14 +79,14 @@ func (l *Ledger) ReserveNow(acct policy.Account, requestID string, amount policy
 	return h, true
 }
 
-// give gives out of the block in memory, if it has enough. Where the lease may have ended others may have returned the block: the store is asked first.
-func (l *Ledger) give(h *Hold, amount policy.Micro) bool {
-	return !l.lease.IsOver() && h.account.reserve(h, amount, l.o.Now())
+// reserveInMemory reserves from the block in memory, if it has enough and the lease has not ended: after that others may have returned the block.
+func (l *Ledger) reserveInMemory(h *Hold, amount policy.Micro) bool {
+	return !l.lease.IsExpiring() && h.account.reserve(h, amount, l.o.Now())
 }
 
 // Immediate reports whether a prepaid key's block has free money in memory, and charges do not wait for the disk.
 func (l *Ledger) Immediate(acct policy.Account) bool {
-	return !l.durable.Load() && !l.lease.IsOver() && l.account(acct).hasFree()
+	return !l.durable.Load() && !l.lease.IsExpiring() && l.account(acct).hasFree()
 }
 
 // Holds is the number of open holds of this handle and their sum.
@@ -120,7 +120,7 @@ func (l *Ledger) Release(h *Hold) {
 type shortfall struct {
 	amount policy.Micro
 	all    bool      // the whole amount or an error; otherwise as much as possible
-	since  time.Time // money that other gateways return after this time is all they can return
+	since  time.Time // a gateway that has answered after this time cannot return more
 }
 
 // retryInterval is the interval of checking whether other gateways have returned money.
@@ -134,15 +134,15 @@ func (l *Ledger) grow(ctx context.Context, h *Hold, more policy.Micro, all bool)
 	if !asked {
 		return err
 	}
-	patience := time.NewTimer(l.o.ReserveWait)
-	defer patience.Stop()
+	timeout := time.NewTimer(l.o.ReserveWait)
+	defer timeout.Stop()
 	retry := time.NewTicker(retryInterval)
 	defer retry.Stop()
 	for asked {
 		select {
 		case <-retry.C:
 			asked, err = l.growOnce(ctx, h, &w)
-		case <-patience.C:
+		case <-timeout.C:
 			return err
 		case <-ctx.Done():
 			return ctx.Err()
@@ -151,10 +151,10 @@ func (l *Ledger) grow(ctx context.Context, h *Hold, more policy.Micro, all bool)
 	return err
 }
 
-// growOnce does not wait for other gateways: asked is true if they were asked, so that a retry may succeed.
+// growOnce is grow without waiting for other gateways: asked is true if they were asked for money, so that a retry may succeed.
 func (l *Ledger) growOnce(ctx context.Context, h *Hold, w *shortfall) (asked bool, err error) {
 	a := h.account
-	if l.give(h, w.amount) {
+	if l.reserveInMemory(h, w.amount) {
 		return false, nil
 	}
 	select {
@@ -163,7 +163,7 @@ func (l *Ledger) growOnce(ctx context.Context, h *Hold, w *shortfall) (asked boo
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
-	if l.give(h, w.amount) { // the last holder of the lock may have added enough
+	if l.reserveInMemory(h, w.amount) { // the last owner of the lock may have added enough
 		return false, nil
 	}
 	return l.refill(h, w)
@@ -175,7 +175,7 @@ func (l *Ledger) refill(h *Hold, w *shortfall) (asked bool, err error) {
 	aside := a.takeFree(w.amount)
 	var g blockGrant
 	var short *InsufficientError
-	returned := false // what was set aside
+	returned := false // aside is in the block again
 	take := func(b *book) (err error) { g, err = b.takeBlock(a.name, w, w.amount-aside, l.o.Now()); return err }
 	err = l.do(take, func(err error) {
 		a.mu.Lock()
@@ -195,8 +195,8 @@ func (l *Ledger) refill(h *Hold, w *shortfall) (asked bool, err error) {
 		a.move(h, moved)
 		w.amount -= moved
 	})
-	if !returned { // the store was not asked
-		a.restore(aside, err)
+	if !returned { // the change did not run
+		a.restoreFree(aside, err)
 	}
 	if err == nil && short != nil {
 		err = short
@@ -208,7 +208,7 @@ func (l *Ledger) refill(h *Hold, w *shortfall) (asked bool, err error) {
 type blockGrant struct {
 	balance              // the row before
 	amount  policy.Micro // added to the block
-	asked   bool         // other gateways were asked to return unused money and have not all answered
+	asked   bool         // other gateways were asked for unused money and have not all answered
 }
 
 // takeBlock moves money from a balance to the gateway's block: the needed amount and more, for the next requests. If there is too little and all
@@ -242,14 +242,14 @@ ON CONFLICT (account, instance) DO UPDATE SET micro = block.micro + ?3, at = ?4`
 	return g, err
 }
 
-// othersHold is the sum of other gateways' blocks of a key, and the part of it whose gateways were not asked since, or have not answered.
+// othersHold is the sum of other gateways' blocks of a key, and the part of it whose gateways have not answered since a time.
 func (b *book) othersHold(account int64, since time.Time) (all, unasked policy.Micro, err error) {
 	err = b.Row(`SELECT coalesce(sum(micro), 0), coalesce(sum(micro) FILTER (WHERE answered < ?), 0) FROM block
 WHERE account = ? AND instance <> ?`, since.UnixMicro(), account, b.Instance).Scan(&all, &unasked)
 	return all, unasked, err
 }
 
-// ask asks the other gateways to return unused money of a key, unless they were asked since.
+// ask asks the other gateways to return unused money of a key, unless they were asked since a time.
 func (b *book) ask(row balance, since, now time.Time) error {
 	if row.shortAt >= since.UnixMicro() {
 		return nil
@@ -287,5 +287,5 @@ func (b *book) returnFree(account int64, amount policy.Micro) error {
 	if _, err := b.Exec(`DELETE FROM block WHERE account = ? AND instance = ? AND micro = 0`, account, b.Instance); err != nil {
 		return err
 	}
-	return b.unhold(account, amount)
+	return b.releaseHeld(account, amount)
 }

@@ -8,12 +8,12 @@ import (
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
-// Solvent returns an error for a key that is blocked or has no money at all, including credit: Reserve would refuse any amount. While the key's
+// Solvent returns an error for a key that is blocked or has no money, including credit, so that Reserve would refuse any amount. While the key's
 // block has free money, the store is not read. The error is an *InsufficientError with Needed 0, or the store's. A key without a balance is
 // solvent.
 func (l *Ledger) Solvent(ctx context.Context, acct policy.Account) (err error) {
-	defer tellAway(&err)
-	ctx, cancel := context.WithTimeout(ctx, readPatience)
+	defer asUnavailable(&err)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	if l.account(acct).hasFree() {
 		return nil

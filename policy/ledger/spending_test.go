@@ -115,9 +115,9 @@ func TestWhatAgentsSpentIsForgottenAfterYesterday(t *testing.T) {
 		return n
 	}
 	wantSpent(t, l, "m", "a", monday, map[string]policy.Micro{"dream": 1})
-	l.forgetSpending()
+	l.pruneSpending()
 	yesterday := onDay(t, path, monday.AddDate(0, 0, 1))
-	yesterday.forgetSpending()
+	yesterday.pruneSpending()
 	if n := left(yesterday); n != usage.PruneLimit+7 {
 		t.Errorf("of yesterday's rows %d are left", n)
 	}

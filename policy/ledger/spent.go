@@ -10,11 +10,11 @@ import (
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
-// SpentSince is what an account was charged, or what was counted for a metered one, from the UTC day of t until now,
-// charges on their way to the store included. In a gateway's handle today's part is kept in memory; what other processes
-// charge is in it within half a second.
+// SpentSince is the charges of an account, or the costs that were counted for a metered one, from the UTC day of t until now,
+// including those that are not applied yet. A gateway's handle keeps today's part in memory; it includes charges of other
+// processes within half a second.
 func (l *Ledger) SpentSince(ctx context.Context, acct policy.Account, t time.Time) (sum policy.Micro, err error) {
-	defer tellAway(&err)
+	defer asUnavailable(&err)
 	sum, err = l.spentSince(ctx, acct, t)
 	if err != nil {
 		return 0, fmt.Errorf("spent by key %s: %w", acct, err)
@@ -35,7 +35,7 @@ func (l *Ledger) spentSince(ctx context.Context, acct policy.Account, t time.Tim
 	return sum + earlier, err
 }
 
-// spentBetween is what an account was charged on the days from first to last.
+// spentBetween sums the charges of an account on the days from first to last.
 func (l *Ledger) spentBetween(ctx context.Context, acct policy.Account, first, last int64) (sum policy.Micro, err error) {
 	v, err := l.view(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func (l *Ledger) spentToday(ctx context.Context, a *account, today int64) (polic
 	if sum, ok := a.spentOn(today, asOf); ok && l.o.Gateway {
 		return sum, nil
 	}
-	// The writer reads the day's sum, so that it is known which charges are in it: those that it answered before.
+	// The writer reads the day's sum, so that it includes exactly the charges whose ops have ended.
 	var stored, sum policy.Micro
 	err := l.do(func(b *book) (err error) { stored, err = b.tally.ChargedOn(b.Book, a.name, today); return err }, func(err error) {
 		if err == nil {
@@ -60,7 +60,7 @@ func (l *Ledger) spentToday(ctx context.Context, a *account, today int64) (polic
 	if !commit.IsUnwritable(err) {
 		return sum, err
 	}
-	// Nothing is being applied, so that what the store has and what waits make the sum. Who costs nothing is served nevertheless.
+	// Nothing is being applied, so the sum is that of the store and the waiting charges. Requests that cost nothing are served during an outage.
 	stored, err = usage.ChargedOn(ctx, l.reads, a.name, today)
 	return stored + a.pending(), err
 }
@@ -71,7 +71,7 @@ func (a *account) pending() policy.Micro {
 	return a.spent.pending
 }
 
-// spentOn is the spending of a day; ok is false if it was not read yet, or another process has changed the store since.
+// spentOn is the cached spending of a day; ok is false if it was not read yet, or another process has changed the store since.
 func (a *account) spentOn(day int64, asOf uint64) (sum policy.Micro, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -81,7 +81,7 @@ func (a *account) spentOn(day int64, asOf uint64) (sum policy.Micro, ok bool) {
 	return a.spent.sum + a.spent.pending, true
 }
 
-// setSpent notes what the store says of a day, and returns it with what is on its way there.
+// setSpent caches the store's sum of a day, and returns it with the pending charges.
 func (a *account) setSpent(day int64, stored policy.Micro, asOf uint64) policy.Micro {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -12,11 +12,11 @@ import (
 	"bardo.money/gateway/policy/ledger/store"
 )
 
-// A request that is answered later holds its money for hours, and over restarts: its hold becomes a standing one, which is a row of the store and
-// belongs to no gateway's block. When the request is charged, the money goes back into the block of the gateway that charges it.
+// A deferred request holds its money for hours, and over restarts: its hold becomes a standing hold, which is a row of the store and
+// belongs to no gateway's block. When the request is charged, the money is moved into the block of the gateway that charges it.
 
-// Stand makes a hold a standing one, which ends the hold, and returns once that is on disk. The owner is who keeps the request. A hold of nothing
-// ends. After an error the hold is as before.
+// Stand converts a hold into a standing hold of an owner, the component that stores the request, and returns once it is on disk. The hold h ends; if its amount
+// is zero, there is no standing hold. After an error h is unchanged.
 func (l *Ledger) Stand(ctx context.Context, h *Hold, owner string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -60,8 +60,8 @@ func (l *Ledger) ReserveStanding(ctx context.Context, acct policy.Account, reque
 	return nil
 }
 
-// stand moves money from the gateway's block to a standing hold. If others considered the gateway dead and returned its block, it comes out of what
-// no block holds.
+// stand moves money from the gateway's block to a standing hold. If others considered the gateway dead and returned its block, the money is taken from the
+// part of the balance that no block holds.
 func (b *book) stand(h *Hold, amount policy.Micro, owner string, at int64) error {
 	account, err := b.numberOf(h.account)
 	if err != nil {
@@ -81,7 +81,7 @@ func (b *book) stand(h *Hold, amount policy.Micro, owner string, at int64) error
 	return err
 }
 
-// TakeStanding makes a request's standing hold one of this gateway's, to be captured or released. Without a standing hold the hold is of nothing.
+// TakeStanding converts a request's standing hold into a hold of this gateway, to be captured or released. If there is none, the hold's amount is zero.
 // The error is as Reserve's.
 func (l *Ledger) TakeStanding(ctx context.Context, acct policy.Account, requestID string) (*Hold, error) {
 	h, err := l.Reserve(ctx, acct, requestID, 0)
@@ -117,7 +117,7 @@ ON CONFLICT (account, instance) DO UPDATE SET micro = block.micro + ?3, at = ?4`
 	return amount, err
 }
 
-// dropStanding deletes a standing hold and returns what it held: nothing if there is none.
+// dropStanding deletes a standing hold and returns its amount; zero if there is none.
 func (b *book) dropStanding(request string) (account int64, amount policy.Micro, err error) {
 	err = b.Row(`DELETE FROM standing WHERE request = ? RETURNING account, micro`, request).Scan(&account, &amount)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -126,7 +126,7 @@ func (b *book) dropStanding(request string) (account int64, amount policy.Micro,
 	return account, amount, err
 }
 
-// ReleaseStanding gives a standing hold back to the balance. It has no effect where there is none.
+// ReleaseStanding returns a standing hold to the balance. It has no effect if there is none.
 func (l *Ledger) ReleaseStanding(ctx context.Context, requestID string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -136,7 +136,7 @@ func (l *Ledger) ReleaseStanding(ctx context.Context, requestID string) error {
 		if err != nil || amount == 0 {
 			return err
 		}
-		return b.unhold(account, amount)
+		return b.releaseHeld(account, amount)
 	})
 	if err != nil {
 		return fmt.Errorf("release what stands for request %s: %w", requestID, err)
@@ -144,16 +144,16 @@ func (l *Ledger) ReleaseStanding(ctx context.Context, requestID string) error {
 	return nil
 }
 
-// longestStanding is longer than any request waits. What stands longer has lost its owner, as after a backup of the ledger alone was restored.
-const longestStanding = 48 * time.Hour
+// maxStandingAge is longer than any request waits. An older standing hold has lost its request, for instance because only the ledger was restored from a backup.
+const maxStandingAge = 48 * time.Hour
 
-// dropStale gives back what stands for requests that nobody keeps any more.
-func (l *Ledger) dropStale() {
+// releaseStale releases the standing holds of requests that are not stored any more.
+func (l *Ledger) releaseStale() {
 	if !l.o.Gateway || l.StoreFailure() != nil {
 		return
 	}
-	before := l.o.Now().Add(-longestStanding).UnixMicro()
-	ctx, cancel := context.WithTimeout(context.Background(), readPatience)
+	before := l.o.Now().Add(-maxStandingAge).UnixMicro()
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	stale, err := store.ReadAll(ctx, l.reads, store.Text, `SELECT request FROM standing WHERE at < ? AND owner <> ?`, before, ownerPayments)
 	for _, request := range stale {
@@ -166,9 +166,9 @@ func (l *Ledger) dropStale() {
 	}
 }
 
-// Standing are the requests of an owner that have a standing hold.
+// Standing returns the requests of an owner that have a standing hold.
 func (l *Ledger) Standing(ctx context.Context, owner string) (requests []string, err error) {
-	defer tellAway(&err)
+	defer asUnavailable(&err)
 	requests, err = store.ReadAll(ctx, l.reads, store.Text, `SELECT request FROM standing WHERE owner = ?`, owner)
 	if err != nil {
 		return nil, fmt.Errorf("standing holds: %w", err)
@@ -176,7 +176,7 @@ func (l *Ledger) Standing(ctx context.Context, owner string) (requests []string,
 	return requests, nil
 }
 
-// Charged reports whether a request was charged, or booked, already.
+// Charged reports whether a request was charged or recorded already.
 func (l *Ledger) Charged(ctx context.Context, acct policy.Account, requestID string) (bool, error) {
 	_, err := l.Request(ctx, acct, requestID)
 	if errors.Is(err, ErrUnknownRequest) {

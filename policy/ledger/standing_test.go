@@ -114,10 +114,10 @@ func TestWhatStandsForTooLongIsGivenBack(t *testing.T) {
 	l := openWith(t, path, Options{Gateway: true, IdleReturn: time.Hour, Now: func() time.Time { return now }})
 	withKey(t, l, "k", 5*usd)
 	stand(t, l, "later", 2*usd)
-	l.dropStale()
+	l.releaseStale()
 	mustBalance(t, l, 5*usd, 2*usd)
-	now = now.Add(longestStanding + time.Minute)
-	l.dropStale()
+	now = now.Add(maxStandingAge + time.Minute)
+	l.releaseStale()
 	mustBalance(t, l, 5*usd, 0)
 	mustBeSound(t, l)
 }

@@ -9,18 +9,18 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Accounts of wallets that pay for single requests. A wallet's account is a prepaid key whose hash matches no secret: what its payments bring beyond
-// their requests' costs is its balance.
+// Accounts of wallets that pay for single requests. A wallet's account is a prepaid key whose hash matches no secret. Its balance is the part of its payments
+// that exceeds the costs of their requests.
 
-// CreditWallet adds what a payment brought to a wallet's account, which it creates if there is none. fee of it goes to the operator, and what the wallet owes
-// for payments that never arrived is taken. A reference is applied once per account, as with Deposit.
+// CreditWallet adds a payment, less the operator's fee, to a wallet's account, which it creates if there is none, and collects the wallet's debt for payments that
+// never arrived. A reference is applied once per account, as with Deposit.
 func (l *Ledger) CreditWallet(ctx context.Context, acct policy.Account, amount, fee policy.Micro, ref string) error {
 	return l.creditWallet(ctx, acct, &walletCredit{amount: amount, fee: fee, ref: ref})
 }
 
-// CreditServed is CreditWallet for a payment whose request was served and is charged next. What that costs is set aside in the same transaction, as far as the
-// payment and the hold h pay for it, until the request is charged, by whichever gateway: nothing else of the wallet is paid, or taken back, with it. The hold is
-// to be captured; it is h unless that is nil.
+// CreditServed is CreditWallet for a payment whose request was served and is charged next. The same transaction makes a standing hold of the request's cost, as
+// far as the payment and the hold h cover it, until any gateway charges the request, so that the money is not used for, or taken back by, anything else. The
+// caller must capture the returned hold; it is h unless that is nil.
 func (l *Ledger) CreditServed(ctx context.Context, acct policy.Account, amount, fee policy.Micro, ref string, c *Charge, h *Hold) (*Hold, error) {
 	own := h == nil
 	if own {
@@ -32,9 +32,9 @@ func (l *Ledger) CreditServed(ctx context.Context, acct policy.Account, amount, 
 	h.captures.Lock()
 	defer h.captures.Unlock()
 	h.beginCapture(l.o.Now())
-	w := &walletCredit{amount: amount, fee: fee, ref: ref, request: c.RequestID, cost: c.Amount, own: min(h.Amount(), c.Amount)}
+	w := &walletCredit{amount: amount, fee: fee, ref: ref, request: c.RequestID, cost: c.Amount, fromHold: min(h.Amount(), c.Amount)}
 	err := l.creditWallet(ctx, acct, w)
-	h.stands(w, err)
+	h.setStanding(w, err)
 	if err != nil {
 		if own {
 			l.Release(h)
@@ -44,34 +44,34 @@ func (l *Ledger) CreditServed(ctx context.Context, acct policy.Account, amount, 
 	return h, nil
 }
 
-// stands is told what of a hold stands in the store from now on.
-func (h *Hold) stands(w *walletCredit, err error) {
+// setStanding sets the standing hold that belongs to a hold, unless the credit failed.
+func (h *Hold) setStanding(w *walletCredit, err error) {
 	a := h.account
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	h.capturing--
 	if err == nil {
-		a.held -= w.moved
-		h.amount -= w.moved
+		a.held -= w.taken
+		h.amount -= w.taken
 		h.standing = w.standing
 	}
 	h.freeIfReleased()
 }
 
-// walletCredit is what a payment brings, and what of it is set aside for its request.
+// walletCredit is a payment, and the part of it that is set aside for its request.
 type walletCredit struct {
 	amount, fee policy.Micro
 	ref         string
 
-	request string       // "": nothing is set aside
-	cost    policy.Micro // of the request
-	own     policy.Micro // what a hold in this gateway's block pays of it
+	request  string       // "": nothing is set aside
+	cost     policy.Micro // of the request
+	fromHold policy.Micro // the part of it that a hold in this gateway's block pays
 
-	moved    policy.Micro // of the hold, out of the block
-	standing policy.Micro // what is set aside
+	taken    policy.Micro // from the hold, out of the block
+	standing policy.Micro // the amount that is set aside
 }
 
-// ownerPayments owns what is set aside for requests that payments were taken for. It is released by the charge alone.
+// ownerPayments is the owner of standing holds for paid requests. Only the charge releases them.
 const ownerPayments = "payments"
 
 func (l *Ledger) creditWallet(ctx context.Context, acct policy.Account, w *walletCredit) error {
@@ -94,7 +94,7 @@ func (l *Ledger) creditWallet(ctx context.Context, acct policy.Account, w *walle
 }
 
 func (b *book) creditWallet(acct policy.Account, w *walletCredit) (policy.Micro, error) {
-	w.moved, w.standing = 0, 0 // it may be applied again
+	w.taken, w.standing = 0, 0 // it may be applied again
 	row, err := b.prepaidBalance(acct)
 	if errors.Is(err, ErrUnknownKey) {
 		k := KeyRow{ID: acct, Name: string(acct), Prepaid: true, CreatedAt: b.now()}
@@ -125,26 +125,26 @@ func (b *book) creditWallet(acct policy.Account, w *walletCredit) (policy.Micro,
 	return b.credit(row.account, net, brought)
 }
 
-// setAside makes a standing hold of what a request costs: of the gateway's block, what is held there for it, and the rest of what its payment brings.
+// setAside creates a standing hold of a request's cost, from the hold in the gateway's block and, for the rest, from the payment. brought is the payment's part.
 func (b *book) setAside(account int64, net policy.Micro, w *walletCredit) (brought policy.Micro, err error) {
-	if w.own > 0 {
-		n, err := b.Exec(`UPDATE block SET micro = micro - ?1 WHERE account = ?2 AND instance = ?3 AND micro >= ?1`, w.own, account, b.Instance)
+	if w.fromHold > 0 {
+		n, err := b.Exec(`UPDATE block SET micro = micro - ?1 WHERE account = ?2 AND instance = ?3 AND micro >= ?1`, w.fromHold, account, b.Instance)
 		if err != nil {
 			return 0, err
 		}
-		if n == 1 { // else others took this gateway for dead and returned it
-			w.moved = w.own
+		if n == 1 { // else others considered this gateway dead and returned the block
+			w.taken = w.fromHold
 		}
 	}
-	brought = min(w.cost-w.moved, net)
-	if w.standing = w.moved + brought; w.standing == 0 {
+	brought = min(w.cost-w.taken, net)
+	if w.standing = w.taken + brought; w.standing == 0 {
 		return 0, nil
 	}
 	_, err = b.Exec(`INSERT INTO standing (request, account, owner, micro, at) VALUES (?, ?, ?, ?, ?)`, w.request, account, ownerPayments, w.standing, b.now().UnixMicro())
 	return brought, err
 }
 
-// standing is what stands for a request of an account.
+// standing is the amount of the standing hold of a paid request.
 func (b *book) standing(request string, account int64) (amount policy.Micro, err error) {
 	err = b.Row(`SELECT micro FROM standing WHERE request = ? AND account = ? AND owner = ?`, request, account, ownerPayments).Scan(&amount)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -153,8 +153,8 @@ func (b *book) standing(request string, account int64) (amount policy.Micro, err
 	return amount, err
 }
 
-// TakeBack takes the credit of a payment that never arrived out of a wallet's account, as far as it is there. The rest, and the fee, is a loss of the
-// operator, which the wallet owes, and the account is blocked then. A reference is applied once per account.
+// TakeBack takes the credit of a payment that never arrived out of a wallet's account, as far as its balance has it. The rest, and the fee, is a loss of the
+// operator, which the wallet owes, and the account is blocked. A reference is applied once per account.
 func (l *Ledger) TakeBack(ctx context.Context, acct policy.Account, amount policy.Micro, ref string) (loss policy.Micro, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err

@@ -1,6 +1,6 @@
-// Package quota enforces limits on clients: request rate, hourly tokens, daily spend, concurrency. It counts in memory, per process: of several
-// gateways with shared keys, each has its own rates, hourly tokens and concurrency. Only the daily spend is global, up to a second old, because it
-// is read from the ledger. With a Store, gateways count together. It does not know HTTP, prices or the ledger.
+// Package quota enforces limits on clients: request rate, hourly tokens, daily spend, concurrency. It counts in memory, per process: each of several
+// gateways has its own rates, hourly tokens and concurrency; only the daily spend is global, up to a second old, because it
+// is read from the ledger. With a Store, gateways share all counters. It does not know HTTP, prices or the ledger.
 package quota
 
 import (
@@ -16,7 +16,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Class is which limits a request counts against.
+// Class determines the limits that apply to a request.
 type Class uint8
 
 // The classes.
@@ -31,13 +31,13 @@ type Rules struct {
 	PrepaidRPM    int           // replaces Default.RPM for prepaid principals
 	MaxConcurrent int           // concurrent generations per client; zero or less means no limit
 	BillOverage   bool          // requests beyond the hourly allowance are served and billed instead of refused
-	Share         int           // with a Store that is away, this gateway gives out one part in so many of each limit; 0: clients with limits are refused
+	Share         int           // while the Store is unavailable, this gateway applies each limit divided by Share; 0: clients with limits are refused
 }
 
 // SpentSince reads the charges of an account since a time.
 type SpentSince func(ctx context.Context, account policy.Account, since time.Time) (policy.Micro, error)
 
-// BudgetSpent reads what a budget's holder was charged since the beginning of a UTC day, by all gateways.
+// BudgetSpent reads the charges of a budget's holder since the beginning of a UTC day, by all gateways.
 type BudgetSpent func(ctx context.Context, of policy.Budget, since time.Time) (policy.Micro, error)
 
 // Options of a limiter. The zero value works.
@@ -46,10 +46,10 @@ type Options struct {
 	Callers    int        // limit of stored accounts, and of anonymous addresses; zero means 65,536 of each
 	SpentSince SpentSince // called at most once a second per account with a spend limit; nil if no other process charges
 
-	Store    Store            // where gateways count together; nil: this process counts alone
-	Decided  func(by Decider) // with a Store: is told of each request that was checked; nil for nothing
+	Store    Store            // of shared counters; nil: this process counts alone
+	Decided  func(by Decider) // with a Store: called for each request that was checked; may be nil
 	Budgets  BudgetSpent      // with a Store: called at most once a second per budget; nil if no other gateway charges
-	Lifetime time.Duration    // with a Store: how long what a gateway holds counts after it was last seen; zero means 30 seconds
+	Lifetime time.Duration    // with a Store: how long a gateway's holds count after its last write; zero means 30 seconds
 }
 
 // Ask is one request to be admitted.
@@ -57,10 +57,10 @@ type Ask struct {
 	Principal policy.Principal
 	Client    netip.Addr // identifies clients without an account
 	Class     Class
-	MayBeFree bool         // it may turn out to be free: tokens and spend are only checked by Hold
-	Exempt    bool         // no limit of money refuses it; what it is charged counts
-	Tokens    int64        // input tokens; 0 before its body is read
-	Charge    policy.Micro // highest possible charge; 0 before its body is read
+	MayBeFree bool         // the cost may be zero: tokens and spend are only checked by Hold
+	Exempt    bool         // the spend limit does not refuse it; its charge counts
+	Tokens    int64        // input tokens; 0 before the body is read
+	Charge    policy.Micro // highest possible charge; 0 before the body is read
 }
 
 // Limiter admits requests. Clients are identified by account, anonymous ones by address (IPv6: by /64). Beyond Options.Callers the least recently
@@ -91,10 +91,9 @@ func New(o Options) *Limiter {
 // SetRules changes the rules and keeps the counters.
 func (l *Limiter) SetRules(r Rules) { l.rules.Store(&r) }
 
-// Admit counts a request and lets it pass, or refuses it with a fault of kind RateLimited, AllowanceExhausted or
-// BudgetExceeded whose RetryAfter says when to come again (round it up). A refused request counts nowhere; its grant says how
-// its caller stands and needs no Done. The fault is Unavailable when the account's earlier spend cannot be read. Any other
-// grant must be given back by Done.
+// Admit counts and admits a request, or refuses it with a fault of kind RateLimited, AllowanceExhausted or BudgetExceeded
+// whose RetryAfter is the time to wait (round it up). A refused request is not counted; its grant has the client's Standing
+// and needs no Done. The fault is Unavailable when the account's earlier spend cannot be read. Any other grant must be ended with Done.
 func (l *Limiter) Admit(ctx context.Context, now time.Time, ask *Ask) (Grant, error) {
 	lim := l.rules.Load().ofAsk(ask)
 	if l.shared != nil {
@@ -112,7 +111,7 @@ func (l *Limiter) Admit(ctx context.Context, now time.Time, ask *Ask) (Grant, er
 	return Grant{mu: mu, usage: u, tokens: clamp(ask.Tokens), charge: clamp(ask.Charge), Standing: s}, nil
 }
 
-// Hold updates the tokens and charge that an admitted request's grant holds: ask is that of its admission, now with Tokens and Charge. Rate and
+// Hold updates the tokens and charge that an admitted request's grant holds: ask is that of the admission, now with Tokens and Charge. Rate and
 // concurrency are not checked again. The error is as Admit's; the grant must be ended with Done in any case.
 func (l *Limiter) Hold(ctx context.Context, now time.Time, ask *Ask, g *Grant) error {
 	lim := l.rules.Load().ofAsk(ask)
@@ -159,16 +158,16 @@ func (l *Limiter) Standing(now time.Time, p policy.Principal, client netip.Addr)
 	return u.standing(now, &lim, Generation)
 }
 
-// Grant is the admission of one request. For the zero value nothing was counted. Do not copy it in use. Not safe for concurrent use.
+// Grant is the admission of one request. The zero value counts nothing. It must not be copied in use. Not safe for concurrent use.
 type Grant struct {
-	Standing // as of the admission
+	Standing // at the admission
 
-	mu     *sync.Mutex
-	usage  *usage
-	slot   *slot // of a limiter with a Store, in place of usage
-	stored bool  // with slot: what it used is stored at once
-	tokens int64
-	charge policy.Micro
+	mu       *sync.Mutex
+	usage    *usage
+	slot     *slot // replaces usage in a limiter with a Store
+	storeNow bool  // with slot: usage is stored immediately
+	tokens   int64
+	charge   policy.Micro
 }
 
 // Done ends the grant with the actual tokens and charge, both zero if the request was not served, and returns the client's standing. Only the
@@ -189,13 +188,13 @@ func (g *Grant) Done(now time.Time, tokens int64, charged policy.Micro) Standing
 	return g.Standing
 }
 
-// limits are those that a standing shows.
+// limits returns the limits of a standing.
 func (s *Standing) limits() *limits {
 	return &limits{tokens: s.TokensPerHour, rpm: s.RequestsPerMinute}
 }
 
-// Count counts what a request used and was charged whose grant has ended: it was answered later. It takes no place among the client's generations. It returns
-// the client's standing.
+// Count counts the tokens and the charge of a deferred request, whose grant has ended, and returns the client's standing. It does not count against the
+// concurrency limit.
 func (l *Limiter) Count(now time.Time, p *policy.Principal, client netip.Addr, tokens int64, charged policy.Micro) Standing {
 	lim := l.rules.Load().of(p)
 	if l.shared != nil {
@@ -211,31 +210,31 @@ func (l *Limiter) Count(now time.Time, p *policy.Principal, client netip.Addr, t
 	return u.standing(now, &lim, Generation)
 }
 
-// Standing is the remainder of a client's hourly allowance and rate.
+// Standing is the unused rest of a client's hourly allowance and rate.
 type Standing struct {
 	TokensPerHour   int64 // the allowance; 0 means none, and the next fields have no meaning
 	RemainingTokens int64 // at least 0
 	Reset           time.Time
 
 	RequestsPerMinute int       // the rate of the request's class; 0 means none
-	used              time.Time // time until which the rate is used up
+	used              time.Time // when the rate is completely unused again
 }
 
-// Requests is the number of requests that the rate allows at a time, and the time until it is unused again.
+// Requests is the number of requests that the rate allows now, and the time until it is completely unused again.
 func (s *Standing) Requests(now time.Time) (remaining int, reset time.Duration) {
 	reset = min(max(s.used.Sub(now), 0), time.Minute)
 	share := time.Minute / time.Duration(max(s.RequestsPerMinute, 1))
-	if share == 0 { // more than one in a nanosecond
+	if share == 0 { // more than one per nanosecond
 		return s.RequestsPerMinute, reset
 	}
 	return int((time.Minute - reset) / share), reset
 }
 
-// refreshTime is the greatest age of the spending of other processes.
-const refreshTime = time.Second
+// maxSpendingAge is the maximum age of the spending of other processes.
+const maxSpendingAge = time.Second
 
-// ready returns the client's usage, locked, including spending of other processes and from before the start. The first request of an account
-// waits for that; later one request refreshes it, while others use the last value.
+// ready returns the client's usage, locked, including spending by other processes and before the start. The first requests of an account
+// wait until it is read; later one request refreshes it, while others use the last value.
 func (l *Limiter) ready(ctx context.Context, now time.Time, ask *Ask, lim *limits) (*sync.Mutex, *usage, error) {
 	mu, u := l.lock(ask.Principal.Account, ask.Client)
 	now = u.advance(now)
@@ -243,7 +242,7 @@ func (l *Limiter) ready(ctx context.Context, now time.Time, ask *Ask, lim *limit
 		return mu, u, nil
 	}
 	known := u.spent
-	u.asked = now
+	u.othersReadAt = now
 	mu.Unlock() // the store is read without the lock
 	stored, err := l.spentToday(ctx, ask.Principal.Account, now)
 	if err != nil {
@@ -255,7 +254,7 @@ func (l *Limiter) ready(ctx context.Context, now time.Time, ask *Ask, lim *limit
 	return mu, u, nil
 }
 
-// Immediate reports whether Admit and Hold wait for nothing: they need not read what other processes spent, or count with other gateways.
+// Immediate reports whether Admit and Hold do no I/O: they need not read the spending of other processes, or use the Store.
 func (l *Limiter) Immediate(now time.Time, ask *Ask) bool {
 	lim := l.rules.Load().ofAsk(ask)
 	if l.shared != nil {
@@ -269,11 +268,11 @@ func (l *Limiter) Immediate(now time.Time, ask *Ask) bool {
 	return !u.stale(u.advance(now))
 }
 
-// spentToday shares one read between concurrent requests of an account; it does not end with the request that started it.
+// spentToday reads the spending of the day. Concurrent requests of an account share one read, which is not cancelled with the request that started it.
 func (l *Limiter) spentToday(ctx context.Context, account policy.Account, now time.Time) (policy.Micro, error) {
-	const patience = 5 * time.Second
+	const timeout = 5 * time.Second
 	v, err, _ := l.reading.Do(string(account), func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 		defer cancel()
 		return l.spent(ctx, account, now.UTC().Truncate(24*time.Hour))
 	})
@@ -281,7 +280,7 @@ func (l *Limiter) spentToday(ctx context.Context, account policy.Account, now ti
 	return spent, err
 }
 
-// lock finds a client's usage and locks it.
+// lock returns a client's usage, locked.
 func (l *Limiter) lock(account policy.Account, client netip.Addr) (*sync.Mutex, *usage) {
 	if account != "" {
 		return l.accounts.lock(account)

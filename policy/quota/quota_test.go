@@ -498,14 +498,14 @@ func TestSpendOfOtherProcessesCountsWithinASecond(t *testing.T) {
 	stored = 3
 	g.Done(morning, 0, 3)
 	stored += 6 // by another process
-	mustAdmit(t, l, morning.Add(refreshTime-1), generation(p, 0, 7))
+	mustAdmit(t, l, morning.Add(maxSpendingAge-1), generation(p, 0, 7))
 	if reads != 1 {
 		t.Errorf("%d reads within a second, want 1", reads)
 	}
-	later := morning.Add(refreshTime)
-	wantRefusal(t, l, later, generation(p, 0, 2), fault.BudgetExceeded, 14*time.Hour+45*time.Minute-refreshTime)
+	later := morning.Add(maxSpendingAge)
+	wantRefusal(t, l, later, generation(p, 0, 2), fault.BudgetExceeded, 14*time.Hour+45*time.Minute-maxSpendingAge)
 	for range 3 { // what is read again replaces what was read before
-		later = later.Add(refreshTime)
+		later = later.Add(maxSpendingAge)
 		wantRefusal(t, l, later, generation(p, 0, 2), fault.BudgetExceeded, morning.Add(14*time.Hour+45*time.Minute).Sub(later))
 	}
 	stored = 0
@@ -535,7 +535,7 @@ func TestWhetherAdmittingReads(t *testing.T) {
 		t.Error("the first request of a key")
 	}
 	mustAdmit(t, l, now, ask)
-	if !l.Immediate(now, ask) || l.Immediate(now.Add(refreshTime), ask) {
+	if !l.Immediate(now, ask) || l.Immediate(now.Add(maxSpendingAge), ask) {
 		t.Error("later requests")
 	}
 }
@@ -617,8 +617,8 @@ func TestWhatOthersSpentEndsWithItsDay(t *testing.T) {
 	l := limiter(t, Options{SpentSince: func(context.Context, policy.Account, time.Time) (policy.Micro, error) { return 10, nil }})
 	ask := generation(limited(policy.Limits{SpendPerDay: 10}), 0, 1)
 	midnight := time.Date(2026, 3, 15, 0, 0, 0, 0, time.UTC)
-	wantRefusal(t, l, midnight.Add(-refreshTime/4), ask, fault.BudgetExceeded, refreshTime/4)
-	mustAdmit(t, l, midnight.Add(refreshTime/4), ask)
+	wantRefusal(t, l, midnight.Add(-maxSpendingAge/4), ask, fault.BudgetExceeded, maxSpendingAge/4)
+	mustAdmit(t, l, midnight.Add(maxSpendingAge/4), ask)
 }
 
 // TestAReadOutlivesTheRequestThatBeganIt: others wait for it.

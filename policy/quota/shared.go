@@ -13,30 +13,30 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Store is where gateways count together. Safe for concurrent use.
+// Store has the counters that gateways share. Implementations are safe for concurrent use.
 type Store interface {
-	// Swap replaces what is stored of a client by next, if it is have (nil: nothing), in one step, and returns what is stored if it is not. It returns within
-	// the store's time limit. The error is ErrAway if nothing was sent; any other one leaves open whether it was replaced.
+	// Swap replaces a client's value by next if it is have (nil: none), atomically (compare-and-swap), else it returns the current value. It returns within the
+	// store's timeout. The error is ErrUnavailable if nothing was sent; after any other error the value may have been replaced.
 	Swap(ctx context.Context, client string, have, next []byte) (now []byte, swapped bool, err error)
 }
 
-// ErrAway is that of a store that was not asked, because it did not answer before.
-var ErrAway = errors.New("the store of limits is away")
+// ErrUnavailable says that the store was not called, because it did not answer before.
+var ErrUnavailable = errors.New("the store of limits is away")
 
-// Decider is who decided about a request.
+// Decider is how a request was decided.
 type Decider string
 
-// The deciders.
+// The values of Decider.
 const (
-	Together Decider = "shared" // with what all gateways counted
-	Alone    Decider = "alone"  // by this gateway's share, because the store is away
-	Nobody   Decider = "nobody" // the store is away: the request was refused
+	DecidedShared Decider = "shared" // with the counters of all gateways
+	DecidedAlone  Decider = "alone"  // by this gateway's share of the limits, because the store is unavailable
+	DecidedNone   Decider = "nobody" // refused, because the store is unavailable
 )
 
-// shared is the part of a limiter that counts together with other gateways.
+// shared is the part of a limiter that shares counters with other gateways.
 type shared struct {
 	store     Store
-	self      string // the name of this gateway among the others, new with each start
+	self      string // this gateway's name, random for each start
 	lifetime  time.Duration
 	decided   func(Decider)
 	accounts  *table[policy.Account, *slot]
@@ -64,7 +64,7 @@ func newShared(o *Options) *shared {
 	return s
 }
 
-// slot finds a client.
+// slot returns the counters of a client.
 func (s *shared) slot(account policy.Account, client netip.Addr) *slot {
 	if account != "" {
 		mu, found := s.accounts.lock(account)
@@ -76,13 +76,13 @@ func (s *shared) slot(account policy.Account, client netip.Addr) *slot {
 	return found
 }
 
-// run has a client's counters stored.
+// run starts a goroutine that stores a client's counters.
 func (s *shared) run(of *slot) {
 	s.running.Add(1)
 	guard.Go(func() { defer s.running.Done(); of.run() })
 }
 
-// renew keeps what this gateway holds from ending, until the limiter is closed.
+// renew stores this gateway's holds again before they expire, until the limiter is closed.
 func (s *shared) renew() {
 	every := s.lifetime / 3
 	tick := time.NewTicker(every / 2)
@@ -103,7 +103,7 @@ func (s *shared) each(f func(*slot)) {
 	s.budgets.each(f)
 }
 
-// Close stores what was counted, at most until ctx is done. It is for after the last request. Only a limiter with a Store needs it.
+// Close stores the counters, at most until ctx is done. It must be called after the last request. Only a limiter with a Store needs it.
 func (l *Limiter) Close(ctx context.Context) error {
 	s := l.shared
 	if s == nil {
@@ -121,35 +121,35 @@ func (l *Limiter) Close(ctx context.Context) error {
 	}
 }
 
-// admitShared is Admit.
+// admitShared is Admit with a Store.
 func (l *Limiter) admitShared(ctx context.Context, now time.Time, ask *Ask, lim *limits) (Grant, error) {
 	s := l.shared.slot(ask.Principal.Account, ask.Client)
 	var (
 		g Grant
 		f *fault.Fault
 	)
-	err := l.visit(ctx, now, s, ask, lim, func(now time.Time, u *usage, lim *limits) { g.Standing, f = u.admit(now, lim, ask) })
+	err := l.checkWithSpending(ctx, now, s, ask, lim, func(now time.Time, u *usage, lim *limits) { g.Standing, f = u.admit(now, lim, ask) })
 	if err == nil {
 		err = faultOrNil(f)
 	}
 	if err == nil && ask.Class == Generation {
-		g.slot, g.tokens, g.charge, g.stored = s, clamp(ask.Tokens), clamp(ask.Charge), lim.any()
+		g.slot, g.tokens, g.charge, g.storeNow = s, clamp(ask.Tokens), clamp(ask.Charge), lim.any()
 	}
 	return g, err
 }
 
-// holdShared is Hold.
+// holdShared is Hold with a Store.
 func (l *Limiter) holdShared(ctx context.Context, now time.Time, ask *Ask, lim *limits, g *Grant) error {
 	charge, tokens := clamp(ask.Charge), clamp(ask.Tokens)
 	var f *fault.Fault
-	err := l.visit(ctx, now, g.slot, ask, lim, func(now time.Time, u *usage, lim *limits) {
+	err := l.checkWithSpending(ctx, now, g.slot, ask, lim, func(now time.Time, u *usage, lim *limits) {
 		now = u.advance(now)
 		u.release(g.tokens, g.charge)
 		if f = u.afford(now, lim, charge); f == nil {
 			u.hold(tokens, charge)
 		}
 	})
-	if err != nil { // nothing was changed
+	if err != nil { // the hold did not change
 		return err
 	}
 	g.tokens, g.charge = tokens, charge
@@ -159,24 +159,24 @@ func (l *Limiter) holdShared(ctx context.Context, now time.Time, ask *Ask, lim *
 	return faultOrNil(f)
 }
 
-// doneShared is Done.
+// doneShared is Done with a Store.
 func (g *Grant) doneShared(now time.Time, tokens int64, charged policy.Micro) Standing {
-	g.Standing = g.slot.end(now, hold{Active: 1, Tokens: g.tokens, Charge: int64(g.charge)}, tokens, int64(charged), g.limits(), g.stored)
+	g.Standing = g.slot.end(now, hold{Active: 1, Tokens: g.tokens, Charge: int64(g.charge)}, tokens, int64(charged), g.limits(), g.storeNow)
 	g.slot = nil
 	return g.Standing
 }
 
-// visit checks a request with what is known of its client's spending; see ready. A client without limits is checked here alone, and stored later.
-func (l *Limiter) visit(ctx context.Context, now time.Time, s *slot, ask *Ask, lim *limits, do func(time.Time, *usage, *limits)) error {
+// checkWithSpending runs a check of a request; see ready for the spending of others. A client without limits is checked in memory, and stored later.
+func (l *Limiter) checkWithSpending(ctx context.Context, now time.Time, s *slot, ask *Ask, lim *limits, do func(time.Time, *usage, *limits)) error {
 	share := l.rules.Load().Share
 	if !lim.any() {
-		s.free(now, lim, do)
+		s.countUnlimited(now, lim, do)
 		return nil
 	}
 	if ask.Class == Lookup || lim.spend == 0 || l.spent == nil {
 		return s.check(&check{now: now, lim: *lim, share: share, do: do})
 	}
-	return s.visit(&check{now: now, lim: *lim, share: share, do: do}, func() (sums, error) {
+	return s.checkWithSpending(&check{now: now, lim: *lim, share: share, do: do}, func() (sums, error) {
 		day, err := l.spentToday(ctx, ask.Principal.Account, now)
 		if err != nil {
 			return sums{}, fault.New(fault.Unavailable, "the spend of this key cannot be read at the moment", err)
@@ -185,11 +185,11 @@ func (l *Limiter) visit(ctx context.Context, now time.Time, s *slot, ask *Ask, l
 	})
 }
 
-// sums are what was charged in the current UTC day and month.
+// sums are the charges in the current UTC day and month.
 type sums struct{ day, month policy.Micro }
 
-// visit makes a check with what was charged by others, which is read where that is old.
-func (s *slot) visit(c *check, read func() (sums, error)) error {
+// checkWithSpending runs a check, after it has read the charges of others with read if they are stale.
+func (s *slot) checkWithSpending(c *check, read func() (sums, error)) error {
 	var day, month window
 	stale := false
 	err := s.check(&check{now: c.now, lim: c.lim, share: c.share, do: func(now time.Time, u *usage, lim *limits) {
@@ -198,7 +198,7 @@ func (s *slot) visit(c *check, read func() (sums, error)) error {
 			c.do(now, u, lim)
 			return
 		}
-		day, month, u.asked = u.spent, u.month, at
+		day, month, u.othersReadAt = u.spent, u.month, at
 	}})
 	if err != nil || !stale {
 		return err
@@ -211,14 +211,14 @@ func (s *slot) visit(c *check, read func() (sums, error)) error {
 		u.advance(now)
 		u.setOthers(day, int64(stored.day))
 		if month.at == u.month.at {
-			u.before = max(int64(stored.month)-month.n, 0)
+			u.othersMonth = max(int64(stored.month)-month.n, 0)
 		}
 		c.do(now, u, lim)
 	}})
 }
 
-// free counts a request of a client without limits.
-func (s *slot) free(now time.Time, lim *limits, do func(time.Time, *usage, *limits)) {
+// countUnlimited counts a request of a client without limits.
+func (s *slot) countUnlimited(now time.Time, lim *limits, do func(time.Time, *usage, *limits)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	u, _ := s.total()

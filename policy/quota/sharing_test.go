@@ -206,7 +206,7 @@ func together(t *testing.T, l *quota.Limiter, by *atomic.Value, now time.Time) i
 	eventually(t, func() error {
 		g, err := l.Admit(t.Context(), now, &quota.Ask{Principal: ada, Class: quota.Lookup})
 		left = g.RemainingTokens
-		if by.Load() != quota.Together {
+		if by.Load() != quota.DecidedShared {
 			return errors.New("the store is away")
 		}
 		return err
@@ -457,7 +457,7 @@ type severed struct {
 // Swap implements quota.Store.
 func (s severed) Swap(ctx context.Context, client string, have, next []byte) (now []byte, swapped bool, err error) {
 	if s.away.Load() {
-		return nil, false, quota.ErrAway
+		return nil, false, quota.ErrUnavailable
 	}
 	return s.memory.Swap(ctx, client, have, next)
 }

@@ -10,12 +10,12 @@ import (
 
 const shards = 32
 
-// counters are what is counted of one client.
+// counters are the counters of one client.
 type counters interface {
-	busy() bool // it must not be dropped; called with the lock of its shard
+	busy() bool // must not be dropped; called with the lock of the shard
 }
 
-// table maps clients to their counters. Beyond its size the least recently seen ones are dropped, except those that are busy.
+// table maps clients to their counters. Beyond its size the least recently used ones are dropped, except busy ones.
 type table[K comparable, V counters] struct {
 	seed   maphash.Seed
 	empty  func(K) V
@@ -24,7 +24,7 @@ type table[K comparable, V counters] struct {
 
 type shard[K comparable, V counters] struct {
 	mu    sync.Mutex
-	seen  *simplelru.LRU[K, V] // makes no room by itself
+	seen  *simplelru.LRU[K, V] // its own limit is never reached
 	limit int
 }
 
@@ -37,7 +37,7 @@ func newTable[K comparable, V counters](callers int, empty func(K) V) *table[K, 
 	return t
 }
 
-// lock returns the counters of a client and the lock of their shard, locked.
+// lock returns the counters of a client and their shard's mutex, which is locked.
 func (t *table[K, V]) lock(k K) (*sync.Mutex, V) {
 	s := &t.shards[maphash.Comparable(t.seed, k)%shards]
 	s.mu.Lock()
@@ -50,7 +50,7 @@ func (t *table[K, V]) lock(k K) (*sync.Mutex, V) {
 	return &s.mu, u
 }
 
-// makeRoom drops an idle client if the shard is full. It checks only a few: if all are busy, the shard grows.
+// makeRoom drops idle clients while the shard is full. It checks only a few: if all are busy, the shard grows.
 func (s *shard[K, V]) makeRoom() {
 	const looks = 8
 	for range looks {
@@ -66,7 +66,7 @@ func (s *shard[K, V]) makeRoom() {
 	}
 }
 
-// each calls f with the counters of every client, under no lock.
+// each calls f with the counters of every client, without a lock.
 func (t *table[K, V]) each(f func(V)) {
 	for i := range t.shards {
 		s := &t.shards[i]

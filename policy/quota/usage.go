@@ -14,7 +14,7 @@ const (
 	day    = 24 * time.Hour
 
 	lookupFactor = 10          // rate of lookups relative to generations
-	retrySoon    = time.Second // Retry-After while another request of the client holds the limit
+	retryDelay   = time.Second // Retry-After while other requests of the client hold the rest of a limit
 )
 
 // limits are the limits of one request; zero means none.
@@ -23,29 +23,29 @@ type limits struct {
 	concurrent int
 	tokens     int64 // per hour
 	spend      int64 // in Micro, per UTC day
-	month      int64 // in Micro, per UTC month; of budgets alone
+	month      int64 // in Micro, per UTC month; only for budgets
 	overage    bool
 }
 
-// of is a principal's limits: its own, else the default ones. Only accounts have a spend limit.
+// of returns a principal's limits: its own, else the default ones. Only accounts have a spend limit.
 func (r *Rules) of(p *policy.Principal) limits {
 	rpm := r.Default.RPM
 	if p.Prepaid {
 		rpm = r.PrepaidRPM
 	}
 	lim := limits{
-		rpm:        either(p.Limits.RPM, rpm),
+		rpm:        firstSet(p.Limits.RPM, rpm),
 		concurrent: max(r.MaxConcurrent, 0),
-		tokens:     either(p.Limits.TokensPerHour, r.Default.TokensPerHour),
+		tokens:     firstSet(p.Limits.TokensPerHour, r.Default.TokensPerHour),
 		overage:    r.BillOverage,
 	}
 	if p.Account != "" {
-		lim.spend = int64(either(p.Limits.SpendPerDay, r.Default.SpendPerDay))
+		lim.spend = int64(firstSet(p.Limits.SpendPerDay, r.Default.SpendPerDay))
 	}
 	return lim
 }
 
-// ofAsk is the limits of one request.
+// ofAsk returns the limits of one request.
 func (r *Rules) ofAsk(ask *Ask) limits {
 	lim := r.of(&ask.Principal)
 	if ask.Exempt {
@@ -67,7 +67,7 @@ func (l *limits) rate(c Class) int {
 	return l.rpm
 }
 
-func either[N ~int | ~int64](own, general N) N {
+func firstSet[N ~int | ~int64](own, general N) N {
 	if own != 0 {
 		return max(own, 0)
 	}
@@ -76,14 +76,14 @@ func either[N ~int | ~int64](own, general N) N {
 
 // usage is one client's counters. Methods only change the receiver; callers hold the lock.
 type usage struct {
-	rates  [2]bucket // by Class
-	tokens window    // of the hour
-	spent  window    // of the UTC day, in this process
-	others int64     // spent by other processes on that day
-	month  window    // spent in the UTC month, where gateways count together
-	before int64     // spent by others in that month
-	asked  time.Time // when others was last read
-	loaded bool      // others was read at least once
+	rates        [2]bucket // by Class
+	tokens       window    // of the hour
+	spent        window    // of the UTC day, in this process
+	others       int64     // spent by other processes on that day
+	month        window    // spent in the UTC month; only with a Store
+	othersMonth  int64     // spent by other processes in that month
+	othersReadAt time.Time // when others was last read
+	loaded       bool      // others was read at least once
 
 	latest time.Time // the latest time of a request
 
@@ -118,7 +118,7 @@ func (u *usage) advance(now time.Time) time.Time {
 // clockSetBack limits the effect of a clock that was set back: rates are used up for a minute at most.
 func (u *usage) clockSetBack(now time.Time) {
 	for c := range u.rates {
-		u.rates[c].paid = min(u.rates[c].paid, now.UnixNano()+minute)
+		u.rates[c].usedUntil = min(u.rates[c].usedUntil, now.UnixNano()+minute)
 	}
 }
 
@@ -129,7 +129,7 @@ func (u *usage) roll(now time.Time) {
 		u.others = 0
 	}
 	if u.month.roll(monthOf(now)) {
-		u.before = 0
+		u.othersMonth = 0
 	}
 }
 
@@ -141,12 +141,12 @@ func monthOf(now time.Time) int64 {
 
 // stale reports whether the spending of others must be read again.
 func (u *usage) stale(now time.Time) bool {
-	age := now.Sub(u.asked)
-	return !u.loaded || age < 0 || age >= refreshTime
+	age := now.Sub(u.othersReadAt)
+	return !u.loaded || age < 0 || age >= maxSpendingAge
 }
 
 // setOthers sets the spending of others. known was read just before stored, so that a charge in between counts twice until the next read, rather
-// than not at all. A day that has ended in between is not changed.
+// than not at all. If the day has ended in between, nothing is changed.
 func (u *usage) setOthers(known window, stored int64) {
 	if known.at != u.spent.at {
 		return
@@ -155,7 +155,7 @@ func (u *usage) setOthers(known window, stored int64) {
 	u.loaded = true
 }
 
-// admit counts a request or refuses it, and says how the client stands then.
+// admit counts a request or refuses it, and returns the client's standing.
 func (u *usage) admit(now time.Time, lim *limits, ask *Ask) (Standing, *fault.Fault) {
 	now = u.advance(now)
 	var f *fault.Fault
@@ -172,13 +172,13 @@ func (u *usage) lookup(now time.Time, lim *limits) *fault.Fault {
 	return u.rate(now, Lookup, lim.rate(Lookup))
 }
 
-// generate counts a generation or refuses it. The rate is checked last, because only that check counts the request.
+// generate counts a generation or refuses it. The rate is checked last, because that check counts the request.
 func (u *usage) generate(now time.Time, lim *limits, mayBeFree bool, tokens int64, charge policy.Micro) *fault.Fault {
 	if f := u.afford(now, lim, charge); f != nil && !mayBeFree {
 		return f
 	}
 	if lim.concurrent > 0 && u.active >= lim.concurrent {
-		return refuse(fault.RateLimited, retrySoon, "%d requests are under way for this caller, the most that may be at one time", lim.concurrent)
+		return refuse(fault.RateLimited, retryDelay, "%d requests are under way for this caller, the most that may be at one time", lim.concurrent)
 	}
 	if f := u.rate(now, Generation, lim.rpm); f != nil {
 		return f
@@ -196,7 +196,7 @@ func (u *usage) afford(now time.Time, lim *limits, charge policy.Micro) *fault.F
 	return u.spend(now, lim, int64(charge))
 }
 
-// hold adds a generation's tokens and highest charge to the held amounts.
+// hold adds a generation's tokens and highest possible charge to the held amounts.
 func (u *usage) hold(tokens int64, charge policy.Micro) {
 	u.heldTokens += tokens
 	u.heldCharge += int64(charge)
@@ -208,7 +208,7 @@ func (u *usage) release(tokens int64, charge policy.Micro) {
 	u.heldCharge -= int64(charge)
 }
 
-// done replaces held amounts by actual ones.
+// done replaces a generation's held amounts by the actual ones.
 func (u *usage) done(heldTokens, tokens int64, heldCharge, charged policy.Micro) {
 	u.active--
 	u.release(heldTokens, heldCharge)
@@ -242,7 +242,8 @@ func (u *usage) allowance(now time.Time, lim *limits) *fault.Fault {
 	return refuse(fault.AllowanceExhausted, nextHour(now).Sub(now), "the allowance of %d tokens per hour is used up", lim.tokens)
 }
 
-// spend refuses a request that could cross the daily limit, with the highest charges of requests in flight. The cause is a *policy.OverBudget without an id.
+// spend refuses a request that could exceed the daily limit, including the highest possible charges of requests in flight. The cause is a *policy.OverBudget
+// without an id.
 func (u *usage) spend(now time.Time, lim *limits, charge int64) *fault.Fault {
 	if lim.spend == 0 {
 		return nil
@@ -258,7 +259,7 @@ func (u *usage) spend(now time.Time, lim *limits, charge int64) *fault.Fault {
 	words := fmt.Sprintf("this request may cost %s USD, but %s of the daily limit of %s USD are left: set a lower max_tokens, or wait for the next UTC day", over.MaxCost, over.Left, over.Limit)
 	switch {
 	case charge <= left && left > 0:
-		over.RetryAt = now.UTC().Add(retrySoon)
+		over.RetryAt = now.UTC().Add(retryDelay)
 		words = fmt.Sprintf("the requests under way hold what is left of the daily limit of %s USD", over.Limit)
 	case left == 0:
 		words = fmt.Sprintf("the daily limit of %s USD is used up: wait for the next UTC day", over.Limit)
@@ -273,7 +274,7 @@ func (u *usage) standing(now time.Time, lim *limits, c Class) (s Standing) {
 		s.TokensPerHour, s.RemainingTokens, s.Reset = lim.tokens, max(lim.tokens-u.tokens.n, 0), nextHour(now)
 	}
 	if s.RequestsPerMinute = lim.rate(c); s.RequestsPerMinute != 0 {
-		s.used = time.Unix(0, u.rates[c].paid)
+		s.used = time.Unix(0, u.rates[c].usedUntil)
 	}
 	return s
 }
@@ -289,11 +290,11 @@ func refuse(k fault.Kind, after time.Duration, format string, args ...any) *faul
 // clamp limits a count to 10^12 tokens or a million dollars, so that sums cannot overflow.
 func clamp[N ~int64](n N) N { return min(max(n, 0), 1e12) }
 
-// window is a count within one hour or day.
+// window is a count within one period (hour, day or month), whose number is at.
 type window struct{ at, n int64 }
 
-// roll starts a new window if at is another hour or day, and reports that. A request with the time of the window just before, which others have
-// overtaken, counts in the new one. Farther back means that the clock was set back.
+// roll starts a new window if at is another period, and reports whether it replaced one. A request with a time in the previous period, which read the clock before
+// others, counts in the current one. An earlier period means that the clock was set back.
 func (w *window) roll(at int64) (from bool) {
 	if at <= w.at && at >= w.at-1 {
 		return false
@@ -305,19 +306,19 @@ func (w *window) roll(at int64) (from bool) {
 
 // bucket is a GCRA rate limiter with a burst of one minute.
 type bucket struct {
-	paid int64 // unix nanoseconds until which the rate is used up
-	rpm  int   // the rate at that time
+	usedUntil int64 // Unix nanoseconds at which the rate is completely unused again (the theoretical arrival time)
+	rpm       int   // the rate at that time
 }
 
 // take counts a request at now, or returns the time to wait.
 func (b bucket) take(now int64, rpm int) (next bucket, wait int64) {
 	share := minute / int64(rpm)
-	ahead := min(max(b.paid-now, 0), minute) // more than a minute: the clock was set back
-	if b.rpm != rpm {                        // the same requests, at the rate that holds now
+	ahead := min(max(b.usedUntil-now, 0), minute) // more than a minute means that the clock was set back
+	if b.rpm != rpm {                             // convert to the current rate
 		ahead = int64(min(float64(ahead)*float64(b.rpm)/float64(rpm), float64(minute)))
 	}
 	if wait := ahead + share - minute; wait > 0 {
 		return b, wait
 	}
-	return bucket{paid: now + ahead + share, rpm: rpm}, 0
+	return bucket{usedUntil: now + ahead + share, rpm: rpm}, 0
 }

@@ -4,5 +4,5 @@ package spend
 func (b *Book) Len() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.lines.Len()
+	return b.counters.Len()
 }

@@ -73,14 +73,14 @@ func TestAClockThatWasSetBackHasSpendingReadAgain(t *testing.T) {
 // TestABudgetThatCouldNotBeReadIsForgotten, as every other one that nothing is held of, once there are too many.
 func TestABudgetThatCouldNotBeReadIsForgotten(t *testing.T) {
 	b := spend.New(func(context.Context, policy.Budget, time.Time) (policy.Micro, error) { return 0, errors.New("away") })
-	for i := range spend.Lines + 100 {
+	for i := range spend.MaxBudgets + 100 {
 		id := string([]rune{rune(0x10000 + i)})
 		if err := b.Hold(t.Context(), noon, []policy.Budget{daily(id, usd)}, 1, &spend.Hold{}); err == nil {
 			t.Fatal("it is held")
 		}
 	}
-	if n := b.Len(); n > spend.Lines {
-		t.Errorf("%d budgets are kept, want at most %d", n, spend.Lines)
+	if n := b.Len(); n > spend.MaxBudgets {
+		t.Errorf("%d budgets are kept, want at most %d", n, spend.MaxBudgets)
 	}
 }
 
@@ -104,7 +104,7 @@ func (g together) CountBudget(_ time.Time, of *policy.Budget, charged policy.Mic
 // TestARefusedRequestHoldsNothingOfTheOtherBudgets, where gateways count together.
 func TestARefusedRequestHoldsNothingOfTheOtherBudgets(t *testing.T) {
 	g := together{}
-	b := spend.NewTogether(g)
+	b := spend.NewShared(g)
 	over(t, b.Hold(t.Context(), noon, []policy.Budget{daily("wide", 10*usd), daily("narrow", usd)}, 2*usd, &spend.Hold{}))
 	if g["wide"] != 0 {
 		t.Errorf("%s is held", g["wide"])

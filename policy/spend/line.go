@@ -19,7 +19,7 @@ const (
 
 func (p period) String() string { return [...]string{daily: "day", monthly: "month"}[p] }
 
-// periodOf is the period of a name.
+// periodOf parses the name of a period.
 func periodOf(name string) period {
 	if name == monthly.String() {
 		return monthly
@@ -27,80 +27,80 @@ func periodOf(name string) period {
 	return daily
 }
 
-// window is what was spent in the current day or month.
+// window is the spending in the current day or month.
 type window struct {
 	began  time.Time
 	own    policy.Micro // by this process
 	others policy.Micro // by others, and by this one before it started
 }
 
-// line is one holder's counters.
-type line struct {
-	mu      sync.Mutex
-	users   int // requests that hold of it or are about to
-	held    policy.Micro
-	windows [periods]window
-	asked   time.Time // when others was read last, or is being read
-	read    bool      // others was read in these windows
+// counters are the counters of one budget.
+type counters struct {
+	mu          sync.Mutex
+	users       int // requests with a hold, or about to get one
+	held        policy.Micro
+	windows     [periods]window
+	refreshedAt time.Time // when the last read of others began
+	loaded      bool      // others was read for these windows
 }
 
-func (l *line) idle() bool {
+func (l *counters) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.users == 0
 }
 
-// leave ends the use of a line that holds nothing.
-func (l *line) leave() {
+// release ends a use without a hold.
+func (l *counters) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.users--
 }
 
-// roll begins a new day or month. A time before the current one, of a request that read the clock earlier, counts in it. l.mu is locked.
-func (l *line) roll(now time.Time) {
+// roll begins a new day or month. An earlier time, of a request that read the clock before others, counts in the current one. l.mu is locked.
+func (l *counters) roll(now time.Time) {
 	day, month := starts(now)
 	for p, began := range [periods]time.Time{daily: day, monthly: month} {
 		w := &l.windows[p]
 		if began.After(w.began) {
-			*w, l.read = window{began: began}, false
+			*w, l.loaded = window{began: began}, false
 		}
 	}
 }
 
 // stale reports whether the spending of others must be read again.
-func (l *line) stale(now time.Time) bool {
+func (l *counters) stale(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.roll(now)
 	return l.isStale(now)
 }
 
-func (l *line) isStale(now time.Time) bool {
-	age := now.Sub(l.asked)
-	return !l.read || age < 0 || age >= refreshTime
+func (l *counters) isStale(now time.Time) bool {
+	age := now.Sub(l.refreshedAt)
+	return !l.loaded || age < 0 || age >= maxSpendingAge
 }
 
-// take reports whether the caller has to read the spending of others, which is then another's task for a while.
-func (l *line) take(now time.Time) bool {
+// beginRefresh reports whether the caller has to read the spending of others. If so, it returns false to other callers for a while.
+func (l *counters) beginRefresh(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.roll(now)
 	if !l.isStale(now) {
 		return false
 	}
-	l.asked = now
+	l.refreshedAt = now
 	return true
 }
 
-func (l *line) loaded(now time.Time) {
+func (l *counters) endRefresh(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.roll(now)
-	l.read = true
+	l.loaded = true
 }
 
-func (l *line) own(p period) window {
+func (l *counters) own(p period) window {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.windows[p]
@@ -108,7 +108,7 @@ func (l *line) own(p period) window {
 
 // setOthers sets the spending of others. own was read just before stored, so that a charge in between counts twice until the next read, rather than not at
 // all.
-func (l *line) setOthers(p period, own window, stored policy.Micro) {
+func (l *counters) setOthers(p period, own window, stored policy.Micro) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w := &l.windows[p]; w.began.Equal(own.began) {
@@ -116,8 +116,8 @@ func (l *line) setOthers(p period, own window, stored policy.Micro) {
 	}
 }
 
-// hold holds an amount, or says why not.
-func (l *line) hold(now time.Time, b *policy.Budget, most policy.Micro) *policy.OverBudget {
+// hold holds an amount, or returns the limit that has too little left.
+func (l *counters) hold(now time.Time, b *policy.Budget, maxCost policy.Micro) *policy.OverBudget {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.roll(now)
@@ -127,19 +127,19 @@ func (l *line) hold(now time.Time, b *policy.Budget, most policy.Micro) *policy.
 		}
 		w := &l.windows[p]
 		left := max(limit-w.own-w.others, 0)
-		if left > 0 && most <= left-l.held {
+		if left > 0 && maxCost <= left-l.held {
 			continue
 		}
 		return &policy.OverBudget{
-			Holder: b.Holder, ID: b.ID, Period: period(p).String(), Limit: limit, Left: left, MaxCost: most, Action: "refused", RetryAt: again(now, period(p), left, most),
+			Holder: b.Holder, ID: b.ID, Period: period(p).String(), Limit: limit, Left: left, MaxCost: maxCost, Action: "refused", RetryAt: retryAt(now, period(p), left, maxCost),
 		}
 	}
-	l.held += most
+	l.held += maxCost
 	return nil
 }
 
-// done replaces what was held by what was charged.
-func (l *line) done(now time.Time, held, charged policy.Micro) {
+// done replaces a hold by a charge.
+func (l *counters) done(now time.Time, held, charged policy.Micro) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.roll(now)

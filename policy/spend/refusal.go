@@ -7,13 +7,13 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// retrySoon is the time to wait while other requests hold what is left.
-const retrySoon = time.Second
+// retryDelay is the time to wait while other requests hold the rest of a budget.
+const retryDelay = time.Second
 
-// again is when a request may come again: soon if requests under way hold what it needs, else in the next day or month.
-func again(now time.Time, p period, left, most policy.Micro) time.Time {
-	if left > 0 && most <= left {
-		return now.UTC().Add(retrySoon)
+// retryAt is when a request may be sent again: soon if requests in flight hold the amount that it needs, else in the next day or month.
+func retryAt(now time.Time, p period, left, maxCost policy.Micro) time.Time {
+	if left > 0 && maxCost <= left {
+		return now.UTC().Add(retryDelay)
 	}
 	day, month := starts(now)
 	if p == monthly {
@@ -22,8 +22,8 @@ func again(now time.Time, p period, left, most policy.Micro) time.Time {
 	return day.AddDate(0, 0, 1)
 }
 
-// refused is the fault of a request that does not fit.
-func refused(now time.Time, r *policy.OverBudget) *fault.Fault {
+// overBudget is the fault of a request that does not fit into a budget.
+func overBudget(now time.Time, r *policy.OverBudget) *fault.Fault {
 	f := fault.New(fault.BudgetExceeded, r.Error(), r)
 	f.RetryAfter = r.RetryAt.Sub(now)
 	return f

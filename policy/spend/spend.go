@@ -1,7 +1,7 @@
-// Package spend holds requests to budgets that many of them share: a key's for the month, its project's and its owner's, for the day and the month (UTC). Each
-// request must fit into all of them with its highest possible cost, and holds that until it is charged, so that concurrent requests cannot overspend
-// together. It counts in memory, per process; what other processes spent is read from the ledger, up to a second old. Or gateways count together, in a store that
-// is behind Together. It does not know HTTP, prices or the ledger.
+// Package spend enforces budgets that many requests share: a key's per month, and its project's and its owner's per day and month (UTC). Each
+// request must fit into all of them with its highest possible cost, which is held until it is charged, so that concurrent requests cannot overspend.
+// It counts in memory, per process, and reads the spending of other processes from the ledger, up to a second old; or gateways share counters
+// (SharedCounter). It does not know HTTP, prices or the ledger.
 package spend
 
 import (
@@ -18,131 +18,131 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Spent reads what a budget's holder was charged since the beginning of a UTC day, by all processes.
+// Spent reads the charges of a budget's holder since the beginning of a UTC day, by all processes.
 type Spent func(ctx context.Context, of policy.Budget, since time.Time) (policy.Micro, error)
 
-// Book counts what is spent and held of budgets. Safe for concurrent use.
+// Book counts the spent and held amounts of budgets. Safe for concurrent use.
 type Book struct {
 	spent   Spent
 	reading singleflight.Group
 
-	mu    sync.Mutex
-	lines *simplelru.LRU[name, *line]
+	mu       sync.Mutex
+	counters *simplelru.LRU[budgetKey, *counters]
 
-	together Together // nil: this process counts
+	shared SharedCounter // nil: this process counts alone
 }
 
-// Together is what counts budgets for several gateways. Safe for concurrent use.
-type Together interface {
-	// HoldBudget holds so much of a budget until done, which is called once, replaces it by what was charged. The error is a *policy.OverBudget whose time to come
-	// again is not set, or a fault of kind Unavailable.
-	HoldBudget(ctx context.Context, now time.Time, of *policy.Budget, most policy.Micro) (done func(now time.Time, charged policy.Micro), err error)
-	// CountBudget counts a charge of a request that holds nothing.
+// SharedCounter counts budgets for several gateways. Implementations are safe for concurrent use.
+type SharedCounter interface {
+	// HoldBudget holds an amount of a budget until done, which must be called once, replaces it by the charge. The error is a *policy.OverBudget without RetryAt,
+	// or a fault of kind Unavailable.
+	HoldBudget(ctx context.Context, now time.Time, of *policy.Budget, maxCost policy.Micro) (done func(now time.Time, charged policy.Micro), err error)
+	// CountBudget counts a charge of a request without a hold.
 	CountBudget(now time.Time, of *policy.Budget, charged policy.Micro)
 }
 
-// NewTogether returns a book that others count in, too.
-func NewTogether(t Together) *Book { return &Book{together: t} }
+// NewShared returns a book whose counters are shared with other gateways.
+func NewShared(t SharedCounter) *Book { return &Book{shared: t} }
 
-// Lines bounds the budgets that are counted; beyond it, those that were not used longest and hold nothing are read from the ledger again.
-const Lines = 1 << 16
+// MaxBudgets limits the counted budgets. Beyond it the least recently used ones without holds are dropped, and read from the ledger again.
+const MaxBudgets = 1 << 16
 
 // New returns a book.
 func New(spent Spent) *Book {
-	lines, _ := simplelru.NewLRU[name, *line](2*Lines, nil) // fails for sizes below 1 only
-	return &Book{spent: spent, lines: lines}
+	lines, _ := simplelru.NewLRU[budgetKey, *counters](2*MaxBudgets, nil) // fails for sizes below 1 only
+	return &Book{spent: spent, counters: lines}
 }
 
-// name is whose budget it is.
-type name struct {
+// budgetKey identifies a budget.
+type budgetKey struct {
 	holder policy.Holder
 	id     string
 }
 
-// Hold is what one request holds of its budgets. The zero value holds nothing. Not safe for concurrent use.
+// Hold is the amount that one request holds of its budgets. The zero value holds nothing. Not safe for concurrent use.
 type Hold struct {
-	lines  []*line
-	amount policy.Micro
-	ends   []func(time.Time, policy.Micro) // where gateways count together
+	counters []*counters
+	amount   policy.Micro
+	dones    []func(time.Time, policy.Micro) // of shared counters
 }
 
-// Hold holds so much of all budgets, in the place of what h held, or of none. The error is a fault of kind BudgetExceeded whose cause is a *policy.OverBudget, or
-// Unavailable where earlier spending cannot be read. A request of no cost is refused, too, where a budget is used up.
-func (b *Book) Hold(ctx context.Context, now time.Time, budgets []policy.Budget, most policy.Micro, h *Hold) error {
+// Hold replaces h by a hold of an amount of all budgets. After an error h holds nothing: the error is a fault of kind BudgetExceeded whose cause is a
+// *policy.OverBudget, or Unavailable if earlier spending cannot be read. A used-up budget also refuses a request without a cost.
+func (b *Book) Hold(ctx context.Context, now time.Time, budgets []policy.Budget, maxCost policy.Micro, h *Hold) error {
 	h.Done(now, 0)
-	most = clamp(most)
-	if b.together != nil {
-		return b.holdTogether(ctx, now, budgets, most, h)
+	maxCost = clamp(maxCost)
+	if b.shared != nil {
+		return b.holdShared(ctx, now, budgets, maxCost, h)
 	}
 	for i := range budgets {
-		l := b.line(&budgets[i])
+		l := b.use(&budgets[i])
 		if err := b.refresh(ctx, now, &budgets[i], l); err != nil {
-			l.leave()
+			l.release()
 			h.Done(now, 0)
 			return fault.New(fault.Unavailable, "the budgets of this key cannot be read at the moment", err)
 		}
-		if r := l.hold(now, &budgets[i], most); r != nil {
-			l.leave()
-			h.amount = most
+		if r := l.hold(now, &budgets[i], maxCost); r != nil {
+			l.release()
+			h.amount = maxCost
 			h.Done(now, 0)
-			return refused(now, r)
+			return overBudget(now, r)
 		}
-		h.lines = append(h.lines, l)
+		h.counters = append(h.counters, l)
 	}
-	h.amount = most
+	h.amount = maxCost
 	return nil
 }
 
-func (b *Book) holdTogether(ctx context.Context, now time.Time, budgets []policy.Budget, most policy.Micro, h *Hold) error {
+func (b *Book) holdShared(ctx context.Context, now time.Time, budgets []policy.Budget, maxCost policy.Micro, h *Hold) error {
 	for i := range budgets {
-		done, err := b.together.HoldBudget(ctx, now, &budgets[i], most)
+		done, err := b.shared.HoldBudget(ctx, now, &budgets[i], maxCost)
 		if err != nil {
 			h.Done(now, 0)
 		}
 		if o, ok := errors.AsType[*policy.OverBudget](err); ok {
-			o.RetryAt = again(now, periodOf(o.Period), o.Left, most)
-			return refused(now, o)
+			o.RetryAt = retryAt(now, periodOf(o.Period), o.Left, maxCost)
+			return overBudget(now, o)
 		}
 		if err != nil {
 			return err
 		}
-		h.ends = append(h.ends, done)
+		h.dones = append(h.dones, done)
 	}
 	return nil
 }
 
-// Done replaces what is held by what was charged. Only the first call after Hold has an effect.
+// Done replaces the held amount by the charge. Only the first call after Hold has an effect.
 func (h *Hold) Done(now time.Time, charged policy.Micro) {
-	for _, l := range h.lines {
+	for _, l := range h.counters {
 		l.done(now, h.amount, clamp(charged))
 	}
-	for _, end := range h.ends {
+	for _, end := range h.dones {
 		end(now, clamp(charged))
 	}
-	h.lines, h.ends, h.amount = nil, nil, 0
+	h.counters, h.dones, h.amount = nil, nil, 0
 }
 
-// Count counts a charge of a request that holds nothing any more: it was answered later.
+// Count counts a charge of a deferred request, whose hold has ended.
 func (b *Book) Count(now time.Time, budgets []policy.Budget, charged policy.Micro) {
 	for i := range budgets {
-		if b.together != nil {
-			b.together.CountBudget(now, &budgets[i], clamp(charged))
+		if b.shared != nil {
+			b.shared.CountBudget(now, &budgets[i], clamp(charged))
 			continue
 		}
-		l := b.line(&budgets[i])
+		l := b.use(&budgets[i])
 		l.done(now, 0, clamp(charged))
 	}
 }
 
-// Immediate reports whether Hold need not read what others spent.
+// Immediate reports whether Hold returns without reading the spending of others.
 func (b *Book) Immediate(now time.Time, budgets []policy.Budget) bool {
-	if b.together != nil {
+	if b.shared != nil {
 		return len(budgets) == 0
 	}
 	for i := range budgets {
-		l := b.line(&budgets[i])
+		l := b.use(&budgets[i])
 		stale := l.stale(now)
-		l.leave()
+		l.release()
 		if stale {
 			return false
 		}
@@ -150,16 +150,16 @@ func (b *Book) Immediate(now time.Time, budgets []policy.Budget) bool {
 	return true
 }
 
-// line is a budget's line, which is kept until it is left: by leave or done.
-func (b *Book) line(of *policy.Budget) *line {
-	k := name{of.Holder, of.ID}
+// use returns a budget's counters, which are not dropped until the caller ends the use with release or done.
+func (b *Book) use(of *policy.Budget) *counters {
+	k := budgetKey{of.Holder, of.ID}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	l, ok := b.lines.Get(k)
+	l, ok := b.counters.Get(k)
 	if !ok {
 		b.makeRoom()
-		l = &line{}
-		b.lines.Add(k, l)
+		l = &counters{}
+		b.counters.Add(k, l)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,37 +167,38 @@ func (b *Book) line(of *policy.Budget) *line {
 	return l
 }
 
-// makeRoom drops lines that nobody uses. It looks at a few: if all are used, there are more for a while. b.mu is locked.
+// makeRoom drops unused counters. It checks only a few: if all are in use, MaxBudgets is exceeded for a while. b.mu is locked.
 func (b *Book) makeRoom() {
 	const looks = 8
-	for i := 0; i < looks && b.lines.Len() >= Lines; i++ {
-		k, l, _ := b.lines.GetOldest()
+	for i := 0; i < looks && b.counters.Len() >= MaxBudgets; i++ {
+		k, l, _ := b.counters.GetOldest()
 		if l.idle() {
-			b.lines.Remove(k)
+			b.counters.Remove(k)
 			continue
 		}
-		b.lines.Get(k)
+		b.counters.Get(k)
 	}
 }
 
-// refreshTime is the greatest age of the spending of other processes.
-const refreshTime = time.Second
+// maxSpendingAge is the maximum age of the spending of other processes.
+const maxSpendingAge = time.Second
 
-// refresh reads what other processes spent, where that is old. The first requests of a line wait for it; later, one does.
-func (b *Book) refresh(ctx context.Context, now time.Time, of *policy.Budget, l *line) error {
-	if b.spent == nil || !l.take(now) {
+// refresh reads the spending of other processes if it is stale. The first requests of a budget wait for it; later, one request reads and the others use the
+// last value.
+func (b *Book) refresh(ctx context.Context, now time.Time, of *policy.Budget, l *counters) error {
+	if b.spent == nil || !l.beginRefresh(now) {
 		return nil
 	}
-	const patience = 5 * time.Second
+	const timeout = 5 * time.Second
 	_, err, _ := b.reading.Do(string(of.Holder)+":"+of.ID, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 		defer cancel()
 		return nil, b.read(ctx, now, of, l)
 	})
 	return err
 }
 
-func (b *Book) read(ctx context.Context, now time.Time, of *policy.Budget, l *line) error {
+func (b *Book) read(ctx context.Context, now time.Time, of *policy.Budget, l *counters) error {
 	day, month := starts(now)
 	for _, p := range [...]struct {
 		limit policy.Micro
@@ -214,7 +215,7 @@ func (b *Book) read(ctx context.Context, now time.Time, of *policy.Budget, l *li
 		}
 		l.setOthers(p.of, own, stored)
 	}
-	l.loaded(now)
+	l.endRefresh(now)
 	return nil
 }
 

@@ -196,7 +196,7 @@ func TestBudgetsThatAreCountedAreBounded(t *testing.T) {
 	if err := b.Hold(t.Context(), noon, budgets, usd, &h); err != nil {
 		t.Fatal(err)
 	}
-	for i := range spend.Lines + 100 {
+	for i := range spend.MaxBudgets + 100 {
 		var other spend.Hold
 		if err := b.Hold(t.Context(), noon, []policy.Budget{{Holder: policy.OfKey, ID: fmt.Sprint(i), PerDay: usd}}, 1, &other); err != nil {
 			t.Fatal(err)
@@ -204,7 +204,7 @@ func TestBudgetsThatAreCountedAreBounded(t *testing.T) {
 		other.Done(noon, 0)
 	}
 	over(t, b.Hold(t.Context(), noon, budgets, usd, &spend.Hold{}))
-	if n := b.Len(); n > spend.Lines {
+	if n := b.Len(); n > spend.MaxBudgets {
 		t.Errorf("%d budgets are counted", n)
 	}
 }

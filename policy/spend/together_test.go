@@ -39,7 +39,7 @@ func gateway(tb testing.TB, server *redistest.Server, secret []byte, spent spend
 			tb.Error(err)
 		}
 	})
-	return spend.NewTogether(l)
+	return spend.NewShared(l)
 }
 
 // TestTogether runs the tests of a book that counts alone with one that counts in Redis.

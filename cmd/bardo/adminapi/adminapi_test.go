@@ -43,7 +43,7 @@ type server struct {
 func start(t *testing.T) *server {
 	t.Helper()
 	h := home.Dir(t.TempDir())
-	books, err := ledger.Open(t.Context(), filepath.Join(string(h), "bardo.db"), ledger.Options{Gateway: true, Patience: 100 * time.Millisecond})
+	books, err := ledger.Open(t.Context(), filepath.Join(string(h), "bardo.db"), ledger.Options{Gateway: true, AuditWait: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

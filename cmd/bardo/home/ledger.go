@@ -26,7 +26,7 @@ var Connect store.Connect
 // OpenLedgerWith opens the ledger. Errors include advice.
 func (h Dir) OpenLedgerWith(ctx context.Context, cfg *config.Config, o ledger.Options) (*ledger.Ledger, error) {
 	o.Dir, o.Connect = string(h), Connect
-	o.Texts = func() (seal.Sealer, error) { return h.ContentKeys(cfg).Sealer("feedback") }
+	o.Sealer = func() (seal.Sealer, error) { return h.ContentKeys(cfg).Sealer("feedback") }
 	books, err := ledger.Open(ctx, cfg.Store.LedgerName(string(h)), o)
 	if err == nil {
 		return books, nil

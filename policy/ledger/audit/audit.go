@@ -1,5 +1,5 @@
-// Package audit checks the books: that every journal sums to zero, every balance is its entries, what is held lies in open blocks, and every charge log
-// agrees with the store. It reads one snapshot and changes nothing.
+// Package audit checks the ledger's invariants: every journal sums to zero, every balance is the sum of its entries, held money is in blocks or standing holds,
+// every charge log agrees with the store. It reads one snapshot and changes nothing.
 package audit
 
 import (
@@ -25,16 +25,16 @@ type Report struct {
 	Requests int64   `json:"requests"` // requests within the retention
 	Checks   []Check `json:"checks"`
 
-	// Unwritten is charges that are not applied yet, in the charge logs or in this program's memory. Those in a log are safe.
+	// Unwritten sums charges that are not applied yet, in the charge logs or in this process's memory. Those in a log are safe.
 	Unwritten chargelog.Unwritten `json:"unwritten"`
 
 	Forgiven Forgiven `json:"forgiven"`
 
-	Again *Again        `json:"looked_again,omitempty"` // nil: all was explained at once
-	Left  time.Duration `json:"-"`                      // how long the audit may wait yet
+	Again *Again        `json:"looked_again,omitempty"` // nil: there was nothing to check again
+	Left  time.Duration `json:"-"`                      // the remaining time for checking again
 }
 
-// Forgiven is the losses that operators have forgiven.
+// Forgiven sums the losses that operators have forgiven.
 type Forgiven struct {
 	Losses int64        `json:"losses"`
 	Amount policy.Micro `json:"usd"`
@@ -47,8 +47,8 @@ type Check struct {
 	Offending []string `json:"offending,omitempty"` // at most 100
 }
 
-// most is how many rows of a check are named.
-const most = 100
+// maxOffending is the maximum number of rows that a check names.
+const maxOffending = 100
 
 // audits are the invariants of every store.
 var audits = []store.Invariant{
@@ -131,10 +131,10 @@ GROUP BY idem HAVING count(*) > 1 LIMIT 100`},
 }
 
 // Run checks the invariants on one snapshot of the store, while gateways may continue to write. The error means that the audit failed to run; violations
-// are in the report. path is what the names of the files beside the store begin with, and memory the charges of this process that no log has. Logs and
-// store are read one after the other, so what is wrong between them is looked at again for as long as patience allows.
-func Run(ctx context.Context, reads *store.Readers, path string, patience time.Duration, memory func() chargelog.Waiting) (r Report, err error) {
-	r.Left = patience
+// are in the report. path is the prefix of the files beside the store, and memory returns the charges of this process that no log has. Logs and
+// store are read one after the other, so discrepancies between them are checked again for up to wait.
+func Run(ctx context.Context, reads *store.Readers, path string, wait time.Duration, memory func() chargelog.Waiting) (r Report, err error) {
+	r.Left = wait
 	found, err := r.first(ctx, reads, path, memory)
 	if err != nil {
 		return Report{}, err
@@ -148,9 +148,9 @@ func Run(ctx context.Context, reads *store.Readers, path string, patience time.D
 	return r, nil
 }
 
-// first checks everything, and returns what is to be looked at again.
+// first checks everything, and returns the findings that are to be checked again.
 func (r *Report) first(ctx context.Context, reads *store.Readers, path string, memory func() chargelog.Waiting) (found []Finding, err error) {
-	logs, err := readLogs(path) // first: what is applied afterwards is in the snapshot
+	logs, err := readLogs(path) // before the store: entries that are applied meanwhile are in the snapshot
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ const (
 
 // readLogs reads all charge logs beside the store.
 func readLogs(path string) (logs []logAudit, err error) {
-	names, err := chargelog.Beside(path)
+	names, err := chargelog.List(path)
 	if err != nil {
 		return nil, err
 	}
@@ -200,12 +200,12 @@ func readLogs(path string) (logs []logAudit, err error) {
 	return logs, nil
 }
 
-// addLogs adds what the charge logs say, and what is in none of them.
+// addLogs adds the sums of the charge logs, and checks for charges that are in none.
 func (r *Report) addLogs(ctx context.Context, tx *store.Snapshot, logs []logAudit, path string, memory chargelog.Waiting) ([]Finding, error) {
 	written := Check{Name: checkWritten}
 	if memory.Charges > 0 {
 		r.Unwritten.InMemory = memory
-		written.offend("this gateway has %d charges of %s USD in memory alone", memory.Charges, memory.Amount)
+		written.addOffending("this gateway has %d charges of %s USD in memory alone", memory.Charges, memory.Amount)
 	}
 	found, err := compareAll(ctx, tx, logs)
 	if err != nil {
@@ -217,13 +217,13 @@ func (r *Report) addLogs(ctx context.Context, tx *store.Snapshot, logs []logAudi
 	}
 	refused, err := chargelog.Refused(path)
 	for _, name := range refused {
-		written.offend("the store refused the charges in %s", name)
+		written.addOffending("the store refused the charges in %s", name)
 	}
 	r.Add(written.Name, written.Offending)
 	return found, err
 }
 
-// compareLogs compares the charge logs beside the store with it.
+// compareLogs compares the charge logs with the store.
 func compareLogs(ctx context.Context, reads *store.Readers, path string) ([]Finding, error) {
 	logs, err := readLogs(path)
 	if err != nil {
@@ -249,24 +249,24 @@ func compareAll(ctx context.Context, tx *store.Snapshot, logs []logAudit) (found
 	return found, nil
 }
 
-func (c *Check) offend(format string, args ...any) {
-	if len(c.Offending) < most {
+func (c *Check) addOffending(format string, args ...any) {
+	if len(c.Offending) < maxOffending {
 		c.Offending = append(c.Offending, fmt.Sprintf(format, args...))
 	}
 }
 
-// logAudit is one charge log, which is compared with a snapshot of the store.
+// logAudit compares one charge log with a snapshot of the store.
 type logAudit struct {
 	*store.Snapshot
 
-	entries   []chargelog.Located
+	entries   []chargelog.LocatedEntry
 	instance  int64
 	name      string
 	unapplied chargelog.Unwritten
 	found     []Finding
 }
 
-func (a *logAudit) find(check, subject, format string, args ...any) {
+func (a *logAudit) addFinding(check, subject, format string, args ...any) {
 	a.found = append(a.found, Finding{check, subject, fmt.Sprintf(format, args...)})
 }
 
@@ -295,8 +295,8 @@ func (a *logAudit) run(ctx context.Context) error {
 	return nil
 }
 
-// compare compares an entry with its request's row, or with its journal, where the row is older than the retention.
-func (a *logAudit) compare(ctx context.Context, e *chargelog.Located) (stored bool, err error) {
+// compare compares an entry with its request's row, or with its journal if the row is older than the retention.
+func (a *logAudit) compare(ctx context.Context, e *chargelog.LocatedEntry) (stored bool, err error) {
 	var account policy.Account
 	var amount policy.Micro
 	c := e.Charge
@@ -310,7 +310,7 @@ func (a *logAudit) compare(ctx context.Context, e *chargelog.Located) (stored bo
 		return false, err
 	}
 	if account != c.Account || amount != c.Amount {
-		a.find(checkLogs, c.RequestID, "request %s: %s has %s USD of key %q, the ledger %s USD of key %q", c.RequestID, a.name, c.Amount, c.Account, amount, account)
+		a.addFinding(checkLogs, c.RequestID, "request %s: %s has %s USD of key %q, the ledger %s USD of key %q", c.RequestID, a.name, c.Amount, c.Account, amount, account)
 	}
 	return true, nil
 }
@@ -318,12 +318,12 @@ func (a *logAudit) compare(ctx context.Context, e *chargelog.Located) (stored bo
 func (a *logAudit) isJournaled(ctx context.Context, request string) (is bool, err error) {
 	err = a.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM journal WHERE idem = 'request:' || ?)`, request).Scan(&is)
 	if err == nil && !is {
-		a.find(checkLogs, request, "request %s: %s says that it is in the ledger, and it is not", request, a.name)
+		a.addFinding(checkLogs, request, "request %s: %s says that it is in the ledger, and it is not", request, a.name)
 	}
 	return true, err
 }
 
-// compareBlock compares what the log takes from an account with the gateway's block. A gateway whose block others have returned takes it from the
+// compareBlock checks that the gateway's block of an account covers the log's charges. If others have returned the block, the charges are paid from the
 // balance.
 func (a *logAudit) compareBlock(ctx context.Context, account policy.Account, takes policy.Micro) error {
 	var block policy.Micro
@@ -332,12 +332,12 @@ func (a *logAudit) compareBlock(ctx context.Context, account policy.Account, tak
 		return nil
 	}
 	if err == nil && takes > block {
-		a.find(checkBlocks, fmt.Sprint(a.instance, " ", account), "%s takes %s USD of key %q, the block has %s USD", a.name, takes, account, block)
+		a.addFinding(checkBlocks, fmt.Sprint(a.instance, " ", account), "%s takes %s USD of key %q, the block has %s USD", a.name, takes, account, block)
 	}
 	return err
 }
 
-// AddInMemory adds charges that another process reports to have only in memory.
+// AddInMemory adds charges that another process has only in memory.
 func (r *Report) AddInMemory(w chargelog.Waiting, reason string) {
 	if w.Charges == 0 {
 		return

@@ -12,9 +12,9 @@ import (
 type Charge struct {
 	RequestID string
 	Account   policy.Account // "" for an anonymous request
-	Amount    policy.Micro   // what it costs the account
+	Amount    policy.Micro   // cost for the account
 
-	ProviderCost policy.Pico // what it costs the operator, exact
+	ProviderCost policy.Pico // cost for the operator, exact
 	Tokens       Tokens
 
 	Provider  policy.ProviderID
@@ -30,7 +30,7 @@ type Charge struct {
 
 	Staked policy.Micro // paid by the operator's staked credit, see ledger.PartStake
 
-	Savings []policy.Saving // what the layers of the pipeline saved, each layer once
+	Savings []policy.Saving // by the layers of the pipeline, each layer once
 }
 
 // Tokens are a request's tokens. Input excludes tokens read from or written to a cache; Output includes Reasoning.
@@ -50,21 +50,20 @@ type Kept struct {
 	Provider policy.ProviderID
 }
 
-// Entry is one change that a gateway has made and that the store may not have yet. Applying it twice changes nothing: a charge is known by its
-// request's id, a resource by its own.
+// Entry is one change by a gateway that may not be in the store yet. Applying it twice changes nothing: charges and resources have unique ids.
 type Entry struct {
 	Charge  *Charge
 	Prepaid bool         // the charge is taken from a balance
-	Paid    policy.Micro // the part of it that the gateway's block pays
+	Paid    policy.Micro // the part that the gateway's block pays
 
-	Standing policy.Micro // the part that a standing hold of the request pays, which ends
+	Standing policy.Micro // the part that the request's standing hold pays, which ends
 
-	Open   bool // the rest is taken from what the balance has when the entry is applied; else it is a loss
+	Open   bool // the rest is paid from the balance when the entry is applied; else it is a loss
 	Kept   []Kept
 	KeptAt int64 // in microseconds since 1970
 }
 
-// Expected is what an entry most likely takes from its account, or counts as spent of a metered one.
+// Expected is the amount that an entry probably takes from its account, or counts as spent by a metered one.
 func (e *Entry) Expected() policy.Micro {
 	if e.Prepaid && !e.Open {
 		return e.Paid + e.Standing
@@ -87,10 +86,10 @@ const (
 	isStanding
 )
 
-// errEncoding says that an entry with a valid checksum cannot be read: a newer version wrote it.
+// errEncoding says that an entry with a valid checksum cannot be decoded, because a newer version wrote it.
 var errEncoding = errors.New("an entry is not of a form that this version reads")
 
-// encode appends the entry to b. Its checksum and length are the record's.
+// encode appends the entry to b.
 func (e *Entry) encode(b []byte) []byte {
 	b = append(b, e.flags())
 	if e.Charge != nil {
@@ -166,7 +165,7 @@ func appendInts(b []byte, all ...int64) []byte {
 	return b
 }
 
-// decode reads an entry.
+// decode decodes an entry.
 func decode(b []byte) (*Entry, error) {
 	r := reader{b: b}
 	flags := r.take(1)
@@ -239,7 +238,7 @@ func (r *reader) fail() int64 {
 	return 0
 }
 
-// length is a number of things that follow: each takes a byte at least.
+// length reads the number of the following items, each of at least one byte.
 func (r *reader) length() int {
 	n := r.int()
 	if n < 0 || n > int64(len(r.b)) {
@@ -255,7 +254,7 @@ func (r *reader) string() string {
 		return ""
 	}
 	r.b = r.b[size:]
-	return string(r.take(int(n))) //nolint:gosec // not longer than what is left
+	return string(r.take(int(n))) //nolint:gosec // at most len(r.b)
 }
 
 func (r *reader) take(n int) []byte {

@@ -1,10 +1,10 @@
-// Package chargelog is the log of one gateway's charges: two files beside the store, to which each charge is appended by one write before the last
-// byte of its answer goes out. What was written outlives the process; a goroutine syncs it to the disk within milliseconds, for all appends
-// together. Who applies the entries to the store tells the log how far it is, and the space is used again.
+// Package chargelog is the write-ahead log of one gateway's charges: two files beside the store, to which each charge is appended by one write before the
+// last byte of its answer is sent. Written entries outlive the process; a goroutine syncs them to the disk within milliseconds, many
+// together. The space of entries that were applied to the store (Applied) is reused.
 //
-// The package knows neither the store nor who applies entries: writer and reader may be different processes. A log belongs to the process
-// that has the lock on its first file; others read it with Read, and take it over with Adopt once the lock is free. Every record has a checksum
-// over its position, so that what is left of earlier records in the files is none.
+// The package knows neither the store nor how entries are applied: writer and reader may be different processes. A log belongs to the process
+// that has the lock on its first file; others read it with Read, and take it over with Adopt once the lock is free. Every record's checksum
+// includes its position, so that remains of earlier records in the files are not read as records.
 package chargelog
 
 import (
@@ -21,12 +21,12 @@ import (
 
 // Options of a log. The zero value has the defaults.
 type Options struct {
-	Segment int64               // bytes of disk space that each of the two files has from the start; zero means 4 MiB
-	Margin  int64               // bytes that a file has beyond its records as long as the disk has any; zero means 1 MiB
-	Delay   time.Duration       // how long an append waits for others before it is synced; zero means 4 ms
-	Idle    time.Duration       // the same for an entry of no account, as long as no other is appended; zero means 250 ms
-	Trouble func(error)         // called by a goroutine of the log when a sync fails or the disk has no space beyond the margin; may be nil
-	Wrap    func(*os.File) File // in tests: replaces the files; nil means the files themselves
+	Segment   int64               // bytes of disk space that each of the two files has from the start; zero means 4 MiB
+	Margin    int64               // bytes allocated beyond a file's records, as long as the disk has space; zero means 1 MiB
+	Delay     time.Duration       // how long an append waits for others before it is synced; zero means 4 ms
+	Idle      time.Duration       // the delay of entries without an account, unless another one is appended; zero means 250 ms
+	OnFailure func(error)         // called by a goroutine of the log when a sync fails or the margin cannot be allocated; may be nil
+	Wrap      func(*os.File) File // set in tests, to replace the files; nil means the files themselves
 }
 
 const (
@@ -49,8 +49,8 @@ func (o Options) withDefaults() Options {
 	if o.Idle == 0 {
 		o.Idle = defaultIdle
 	}
-	if o.Trouble == nil {
-		o.Trouble = func(error) {}
+	if o.OnFailure == nil {
+		o.OnFailure = func(error) {}
 	}
 	if o.Wrap == nil {
 		o.Wrap = func(f *os.File) File { return osFile{f} }
@@ -62,7 +62,7 @@ func (o Options) withDefaults() Options {
 var (
 	// ErrTaken says that another process has the log.
 	ErrTaken = errors.New("another process has it")
-	// ErrTooLong says that an entry is longer than any may be.
+	// ErrTooLong says that an entry is longer than MaxEntry.
 	ErrTooLong = errors.New("the entry is too long for the log")
 	// ErrClosed says that the log is closed.
 	ErrClosed = errors.New("the charge log is closed")
@@ -70,7 +70,7 @@ var (
 	errRemoved = fmt.Errorf("the charge log was removed: %w", fs.ErrNotExist)
 )
 
-// MaxEntry is the most bytes of an encoded entry.
+// MaxEntry is the maximum size of an encoded entry in bytes.
 const MaxEntry = 64 << 20
 
 const (
@@ -78,7 +78,7 @@ const (
 	recordHeader = 4 + 4 + 4 // magic, length, checksum
 )
 
-// Log is a log that this process writes. Safe for concurrent use.
+// Log is a log that this process writes to. Safe for concurrent use.
 type Log struct {
 	o       Options
 	buffers sync.Pool
@@ -91,22 +91,22 @@ type Log struct {
 	applied  Position
 	synced   Position
 	failures int       // of syncs
-	failed   error     // the last sync's
-	grown    sync.Cond // synced or failures has changed
+	failed   error     // the error of the last one
+	progress sync.Cond // signals that synced or failures has changed
 	closed   bool
 
 	syncing sync.Mutex    // one sync at a time
-	idle    chan struct{} // an entry of no account was appended
-	dirty   chan struct{} // another one was
-	urgent  chan struct{} // somebody waits for a sync
+	idle    chan struct{} // an entry without an account was appended
+	dirty   chan struct{} // another entry was appended
+	urgent  chan struct{} // a caller waits for a sync
 	ended   chan struct{}
 	running sync.WaitGroup
 }
 
-// Create makes an empty log. Its files are named by the prefix; they must not hold another log's entries.
+// Create makes an empty log. Its files are named by the prefix; they must not contain another log's entries.
 func Create(prefix string, o Options) (*Log, error) {
 	l := &Log{o: o.withDefaults(), idle: make(chan struct{}, 1), dirty: make(chan struct{}, 1), urgent: make(chan struct{}, 1), ended: make(chan struct{})}
-	l.grown.L = &l.mu
+	l.progress.L = &l.mu
 	l.buffers.New = func() any { return new([]byte) }
 	if err := l.create(prefix); err != nil {
 		return nil, fmt.Errorf("charge log %s: %w", prefix, err)
@@ -136,7 +136,7 @@ func (l *Log) create(prefix string) error {
 	return nil
 }
 
-// createSegment makes a file with space for records. The first one has been opened: it bears the lock.
+// createSegment creates a file with space for records. The first one is open already, because it has the lock.
 func (l *Log) createSegment(prefix string, i int, lock *os.File) (*segment, error) {
 	f := lock
 	if i > 0 {
@@ -145,10 +145,10 @@ func (l *Log) createSegment(prefix string, i int, lock *os.File) (*segment, erro
 			return nil, err
 		}
 	}
-	s := &segment{path: segmentOf(prefix, i), on: f, file: l.o.Wrap(f)}
-	err := s.file.Truncate(0) // of a gateway that was killed as it began
+	s := &segment{path: segmentOf(prefix, i), raw: f, file: l.o.Wrap(f)}
+	err := s.file.Truncate(0) // it may be left by a gateway that was killed during its start
 	if err == nil {
-		_ = s.allocate(l.o.Segment) // a full disk is noticed when it is written to
+		_ = s.allocate(l.o.Segment) // a full disk is detected by writes
 		err = s.begin(0)
 	}
 	return s, err
@@ -169,7 +169,7 @@ func takeLock(prefix string) (*os.File, error) {
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		err = ErrTaken
 	}
-	if err == nil && !(&segment{path: segmentOf(prefix, 0), on: f}).isThere() {
+	if err == nil && !(&segment{path: segmentOf(prefix, 0), raw: f}).exists() {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
@@ -178,11 +178,11 @@ func takeLock(prefix string) (*os.File, error) {
 	return f, nil
 }
 
-// Span is where an entry is in the log.
+// Span is the position of an entry in the log.
 type Span struct{ Start, End Position }
 
-// Append writes an entry, by one write. When it returns, the entry outlives the process; it is on disk after Options.Delay (Options.Idle
-// if no account pays for it), or see WaitSynced. After an error it is not in the log.
+// Append appends an entry by one write. When it returns, the entry outlives the process; it is on disk after Options.Delay (Options.Idle
+// if no account pays for it), or see WaitSynced. After an error the entry is not in the log.
 func (l *Log) Append(e *Entry) (Span, error) {
 	buffer := l.buffers.Get().(*[]byte)
 	defer l.buffers.Put(buffer)
@@ -198,14 +198,14 @@ func (l *Log) Append(e *Entry) (Span, error) {
 	return l.write(b, due)
 }
 
-// write writes a record, whose header is not filled in yet, and says on due that it has to be synced.
+// write fills in a record's header, writes the record, and signals on due that it has to be synced.
 func (l *Log) write(b []byte, due chan struct{}) (Span, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return Span{}, ErrClosed
 	}
-	if err := l.roll(); err != nil {
+	if err := l.switchSegment(); err != nil {
 		return Span{}, err
 	}
 	s := l.current
@@ -222,9 +222,9 @@ func (l *Log) write(b []byte, due chan struct{}) (Span, error) {
 	return span, nil
 }
 
-// roll goes on in the other file once this one is long enough and all of the other one's entries were applied. l.mu is locked.
-func (l *Log) roll() error {
-	if l.current.size() < l.o.Segment || !l.isFree(l.other) {
+// switchSegment switches to the other file once this one is long enough and all of the other one's entries were applied. l.mu is locked.
+func (l *Log) switchSegment() error {
+	if l.current.size() < l.o.Segment || !l.isApplied(l.other) {
 		return nil
 	}
 	if err := l.other.begin(l.end); err != nil {
@@ -234,10 +234,10 @@ func (l *Log) roll() error {
 	return nil
 }
 
-// isFree reports whether all entries of a segment were applied.
-func (l *Log) isFree(s *segment) bool { return s.end <= l.applied }
+// isApplied reports whether all entries of a segment were applied.
+func (l *Log) isApplied(s *segment) bool { return s.end <= l.applied }
 
-// checksum is that of a record at a position.
+// checksum is the checksum of a record at a position.
 func checksum(at Position, payload []byte) uint32 {
 	var seed [12]byte
 	binary.LittleEndian.PutUint64(seed[:], uint64(at))
@@ -252,7 +252,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// End is the position behind the last entry.
+// End is the position after the last entry.
 func (l *Log) End() Position {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -266,7 +266,7 @@ func (l *Log) Synced() Position {
 	return l.synced
 }
 
-// Applied tells the log that all entries before a position are in the store, durably.
+// Applied records that all entries before a position are in the store, durably.
 func (l *Log) Applied(p Position) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -274,13 +274,13 @@ func (l *Log) Applied(p Position) {
 		return
 	}
 	l.applied = p
-	_ = l.current.mark(p) // without it entries are read again
-	if l.isFree(l.other) {
+	_ = l.current.mark(p) // after an error entries are read again
+	if l.isApplied(l.other) {
 		l.other.shrink(l.o.Segment)
 	}
 }
 
-// Rename gives the files the names of another prefix, which no log has.
+// Rename renames the files to another prefix, which must not be in use.
 func (l *Log) Rename(prefix string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -293,10 +293,10 @@ func (l *Log) Rename(prefix string) error {
 	return nil
 }
 
-// Close syncs the log and releases it. Its files stay for whoever adopts them.
+// Close syncs the log and releases it. Its files stay, to be adopted.
 func (l *Log) Close() error { return l.finish(l.closeFiles) }
 
-// Remove closes the log and removes its files: everything in it is in the store.
+// Remove closes the log and removes its files. All entries must be in the store.
 func (l *Log) Remove() error { return l.finish(l.removeFiles) }
 
 func (l *Log) finish(files func() error) error {
@@ -310,7 +310,7 @@ func (l *Log) finish(files func() error) error {
 	close(l.ended)
 	l.running.Wait()
 	err := l.Sync()
-	l.grown.Broadcast()
+	l.progress.Broadcast()
 	return errors.Join(err, files())
 }
 
@@ -324,7 +324,7 @@ func (l *Log) closeFiles() error {
 	return errors.Join(errs...)
 }
 
-// removeFiles removes the first file last: it bears the lock.
+// removeFiles removes the first file last, because it has the lock.
 func (l *Log) removeFiles() error {
 	return errors.Join(l.segments[1].remove(), l.segments[0].remove())
 }

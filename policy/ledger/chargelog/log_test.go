@@ -312,7 +312,7 @@ func TestWhoWaitsForASyncHearsThatItFailed(t *testing.T) {
 	synced := errMine
 	trouble := make(chan error, 1)
 	l := create(t, prefixIn(t), Options{
-		Delay: time.Hour, Trouble: func(err error) { trouble <- err },
+		Delay: time.Hour, OnFailure: func(err error) { trouble <- err },
 		Wrap: func(f *os.File) File { return failing{osFile{f}, &mu, &write, &synced} },
 	})
 	s := appended(t, l, "a")
@@ -441,7 +441,7 @@ func TestALogIsRenamed(t *testing.T) {
 	appended(t, l, "b")
 	wantUnapplied(t, prefix, "")
 	wantUnapplied(t, prefix+"0", "a b")
-	if !l.IsThere() {
+	if !l.Exists() {
 		t.Error("it is not there")
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// preallocate takes disk space for a file's first bytes, and makes it as long. Not every file system can.
+// preallocate allocates disk space for a file's first bytes, and extends the file. The error is errors.ErrUnsupported if the file system cannot.
 func preallocate(f *os.File, size int64) error {
 	err := syscall.Fallocate(int(f.Fd()), 0, 0, size)
 	if errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.ENOSYS) {
@@ -15,8 +15,8 @@ func preallocate(f *os.File, size int64) error {
 	return err
 }
 
-// osFile is a file whose sync leaves out what nobody needs to read it.
+// osFile is a file whose Sync leaves out metadata that is not needed to read it.
 type osFile struct{ *os.File }
 
-// Sync returns when what was written is on disk.
+// Sync returns when the written data is on disk.
 func (f osFile) Sync() error { return syscall.Fdatasync(int(f.Fd())) }

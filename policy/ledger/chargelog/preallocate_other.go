@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// preallocate takes no disk space on this system.
+// preallocate is not supported on this system.
 func preallocate(*os.File, int64) error { return errors.ErrUnsupported }
 
 // osFile is a file.

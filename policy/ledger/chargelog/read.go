@@ -11,21 +11,21 @@ import (
 	"slices"
 )
 
-// Found is what a log's files hold.
-type Found struct {
-	Entries []Located // in the order in which they were appended
-	Damaged int64     // bytes between records that are none: what a power failure has torn
+// Contents is the contents of a log's files.
+type Contents struct {
+	Entries []LocatedEntry // in the order in which they were appended
+	Damaged int64          // bytes between records that are not records, after a power failure
 }
 
-// Located is an entry and where it is.
-type Located struct {
+// LocatedEntry is an entry with its position.
+type LocatedEntry struct {
 	Span
 	*Entry
-	Applied bool // the mark says that it is in the store; else it may be there, too
+	Applied bool // it is in the store, by the mark; else it may be there, too
 }
 
-// Unapplied are the entries that may not be in the store.
-func (f *Found) Unapplied() (left []*Entry) {
+// Unapplied returns the entries that may not be in the store.
+func (f *Contents) Unapplied() (left []*Entry) {
 	for _, e := range f.Entries {
 		if !e.Applied {
 			left = append(left, e.Entry)
@@ -34,8 +34,8 @@ func (f *Found) Unapplied() (left []*Entry) {
 	return left
 }
 
-// Read reads a log that another process may be writing, or a dead one has left. Files that are not there are empty.
-func Read(prefix string) (f Found, err error) {
+// Read reads a log that another process may be writing, or that a dead one has left. Missing files count as empty.
+func Read(prefix string) (f Contents, err error) {
 	var applied Position
 	for i := range 2 {
 		b, err := os.ReadFile(segmentOf(prefix, i))
@@ -43,23 +43,23 @@ func Read(prefix string) (f Found, err error) {
 			continue
 		}
 		if err != nil {
-			return Found{}, err
+			return Contents{}, err
 		}
 		mark, err := f.add(b)
 		if err != nil {
-			return Found{}, err
+			return Contents{}, err
 		}
 		applied = max(applied, mark)
 	}
-	slices.SortFunc(f.Entries, func(a, b Located) int { return cmp.Compare(a.Start, b.Start) })
+	slices.SortFunc(f.Entries, func(a, b LocatedEntry) int { return cmp.Compare(a.Start, b.Start) })
 	for i := range f.Entries {
 		f.Entries[i].Applied = f.Entries[i].End <= applied
 	}
 	return f, nil
 }
 
-// add reads a segment. Where its header is damaged nothing in it can be read.
-func (f *Found) add(b []byte) (mark Position, err error) {
+// add reads a segment. If its header is damaged, nothing in it can be read.
+func (f *Contents) add(b []byte) (mark Position, err error) {
 	if len(b) < header || string(b[:8]) != magic || crc32.Checksum(b[:16], castagnoli) != binary.LittleEndian.Uint32(b[16:]) {
 		return 0, nil
 	}
@@ -70,7 +70,7 @@ func (f *Found) add(b []byte) (mark Position, err error) {
 	for b, lost := b[header:], int64(0); len(b) >= recordHeader; {
 		size := recordAt(b, at)
 		if size == 0 { // the end, or damage before more records
-			skipped := toMagic(b)
+			skipped := nextCandidate(b)
 			b, at, lost = b[skipped:], at+Position(skipped), lost+int64(skipped) //nolint:gosec // not negative
 			continue
 		}
@@ -81,13 +81,13 @@ func (f *Found) add(b []byte) (mark Position, err error) {
 		f.Damaged += lost
 		lost = 0
 		end := at + Position(size) //nolint:gosec // not negative
-		f.Entries = append(f.Entries, Located{Span: Span{at, end}, Entry: e})
+		f.Entries = append(f.Entries, LocatedEntry{Span: Span{at, end}, Entry: e})
 		b, at = b[size:], end
 	}
 	return mark, nil
 }
 
-// recordAt is the length of the record that b begins with, at a position; 0 if there is none.
+// recordAt is the length of the record at the start of b, which is at a position; 0 if there is none.
 func recordAt(b []byte, at Position) int {
 	if binary.LittleEndian.Uint32(b) != recordMagic {
 		return 0
@@ -105,8 +105,8 @@ func recordAt(b []byte, at Position) int {
 // firstByte is the first byte of a record.
 const firstByte = byte(recordMagic & 0xff)
 
-// toMagic is how far the next place is where a record may begin: at least one byte.
-func toMagic(b []byte) int {
+// nextCandidate is the distance to the next place where a record may begin, at least one byte.
+func nextCandidate(b []byte) int {
 	if next := bytes.IndexByte(b[1:], firstByte); next >= 0 {
 		return 1 + next
 	}
@@ -115,7 +115,7 @@ func toMagic(b []byte) int {
 
 // Adopted is a dead gateway's log that this process has taken over.
 type Adopted struct {
-	Found
+	Contents
 	prefix string
 	lock   *os.File
 }
@@ -130,15 +130,15 @@ func Adopt(prefix string) (*Adopted, error) {
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	return &Adopted{Found: found, prefix: prefix, lock: lock}, nil
+	return &Adopted{Contents: found, prefix: prefix, lock: lock}, nil
 }
 
 // Close releases the log.
 func (a *Adopted) Close() error { return a.lock.Close() }
 
-// Remove removes the files, whose entries are all in the store. The log is still to be closed.
+// Remove removes the files. All entries must be in the store. The log must still be closed.
 func (a *Adopted) Remove() error {
-	for _, i := range []int{1, 0} { // the first one bears the lock
+	for _, i := range []int{1, 0} { // the first one has the lock
 		if err := os.Remove(segmentOf(a.prefix, i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

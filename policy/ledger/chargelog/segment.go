@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// File is what a log needs of its files. Tests replace it by files that fail and lose what was not synced.
+// File is a log's file. Tests replace it by files that fail and lose unsynced writes.
 type File interface {
 	io.WriterAt
 	Sync() error
@@ -17,7 +17,7 @@ type File interface {
 	Close() error
 }
 
-// A log consists of two segments, which are written in turn. A segment begins with a page for its header and one for the mark; records follow
+// A log consists of two segments, which are written alternately. A segment begins with a page for its header and one for the mark; records follow
 // without gaps.
 const (
 	header     = 8192
@@ -31,31 +31,31 @@ const magic = "BARDOCL1"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Position is a place in a log: the number of bytes that were appended before it. It only grows.
+// Position is a position in a log: the number of bytes that were appended before it. It never decreases.
 type Position uint64
 
 // segment is one of the two files.
 type segment struct {
 	path      string
-	on        *os.File
+	raw       *os.File
 	file      File
-	base, end Position // of its records
-	allocated int64    // bytes of disk space that it has for sure
+	base, end Position // range of its records
+	allocated int64    // bytes of allocated disk space
 	dirty     bool     // written since the last sync began
 }
 
-// Suffix is the end of the name of a log's file, the first or the second, behind its prefix.
+// Suffix is the suffix of the name of a log's first (0) or second (1) file.
 func Suffix(i int) string { return "." + strconv.Itoa(i) + ".log" }
 
 func segmentOf(prefix string, i int) string { return prefix + Suffix(i) }
 
-// offset is where in the file a position is.
+// offset is a position's offset in the file.
 func (s *segment) offset(p Position) int64 { return header + int64(p-s.base) } //nolint:gosec // a file's length
 
-// size is the length of the file's part that is in use.
+// size is the length of the file's used part.
 func (s *segment) size() int64 { return s.offset(s.end) }
 
-// begin empties the segment: its records begin at a position. Records before that have other checksums.
+// begin empties the segment, whose records begin at a position now. Remains of earlier records have the checksums of other positions.
 func (s *segment) begin(base Position) error {
 	h := append(make([]byte, 0, headerSize), magic...)
 	h = binary.LittleEndian.AppendUint64(h, uint64(base))
@@ -67,7 +67,7 @@ func (s *segment) begin(base Position) error {
 	return nil
 }
 
-// mark writes into the segment that everything before a position is in the store. It is a hint: who reads an entry again finds it there.
+// mark stores in the segment that everything before a position is in the store. It is a hint: applying an entry again changes nothing.
 func (s *segment) mark(applied Position) error {
 	m := binary.LittleEndian.AppendUint64(make([]byte, 0, markSize), uint64(applied))
 	m = binary.LittleEndian.AppendUint32(m, crc32.Checksum(m, castagnoli))
@@ -75,12 +75,12 @@ func (s *segment) mark(applied Position) error {
 	return err
 }
 
-// allocate takes disk space for the first bytes of the file. Where the file system cannot, all of the disk is said to be the file's.
+// allocate allocates disk space for the first bytes of the file. If the file system cannot, allocated is set to a value that is always enough.
 func (s *segment) allocate(size int64) error {
 	if size <= s.allocated {
 		return nil
 	}
-	err := preallocate(s.on, size)
+	err := preallocate(s.raw, size)
 	if errors.Is(err, errors.ErrUnsupported) {
 		s.allocated = 1 << 62
 		return nil
@@ -91,16 +91,16 @@ func (s *segment) allocate(size int64) error {
 	return err
 }
 
-// shrink gives disk space back beyond a size.
+// shrink frees allocated disk space beyond a size.
 func (s *segment) shrink(size int64) {
 	if s.allocated > size && s.allocated < 1<<62 && s.file.Truncate(size) == nil {
 		s.allocated = size
 	}
 }
 
-// isThere reports whether the file still exists at its path.
-func (s *segment) isThere() bool {
-	own, err := s.on.Stat()
+// exists reports whether the file still exists at its path.
+func (s *segment) exists() bool {
+	own, err := s.raw.Stat()
 	if err != nil {
 		return false
 	}
@@ -108,9 +108,9 @@ func (s *segment) isThere() bool {
 	return err == nil && os.SameFile(own, seen)
 }
 
-// remove removes the file, unless it was removed and another one has its name.
+// remove closes the file and removes it, unless it is not at its path any more.
 func (s *segment) remove() error {
-	if !s.isThere() {
+	if !s.exists() {
 		return s.file.Close()
 	}
 	return errors.Join(os.Remove(s.path), s.file.Close())

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// syncLoop syncs what was appended, all of Options.Delay together, until the log closes.
+// syncLoop syncs appended entries, those of each Options.Delay together, until the log closes.
 func (l *Log) syncLoop() {
 	delay := time.NewTimer(l.o.Delay)
 	delay.Stop()
 	for l.awaitDue(delay) {
 		if err := errors.Join(l.Sync(), l.ensureSpace()); err != nil {
-			l.o.Trouble(err)
+			l.o.OnFailure(err)
 		}
 	}
 }
 
-// awaitDue returns true when it is time for a sync, and false when the log closes.
+// awaitDue returns true when a sync is due, and false when the log closes.
 func (l *Log) awaitDue(delay *time.Timer) bool {
 	defer delay.Stop()
 	select {
@@ -43,7 +43,7 @@ func (l *Log) awaitDue(delay *time.Timer) bool {
 	return true
 }
 
-// Sync returns once everything that was appended before is on disk. It does not hold up appends.
+// Sync returns once everything that was appended before is on disk. It does not block appends.
 func (l *Log) Sync() error {
 	l.syncing.Lock()
 	defer l.syncing.Unlock()
@@ -67,7 +67,7 @@ func (l *Log) Sync() error {
 func (l *Log) endSync(end Position, dirty []*segment, err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	defer l.grown.Broadcast()
+	defer l.progress.Broadcast()
 	if err == nil {
 		l.synced = max(l.synced, end)
 		return nil
@@ -80,8 +80,8 @@ func (l *Log) endSync(end Position, dirty []*segment, err error) error {
 	return err
 }
 
-// WaitSynced returns once everything before a position is on disk, or a sync has failed. It makes the next sync begin at once, and shares it with
-// others who wait.
+// WaitSynced returns once everything before a position is on disk, or a sync has failed. It starts the next sync immediately; concurrent callers
+// share it.
 func (l *Log) WaitSynced(p Position) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +89,7 @@ func (l *Log) WaitSynced(p Position) error {
 	for l.synced < p && l.failures == failures && !l.closed {
 		signal(l.urgent)
 		signal(l.dirty) // the last sync may have failed
-		l.grown.Wait()
+		l.progress.Wait()
 	}
 	switch {
 	case l.synced >= p:
@@ -100,31 +100,31 @@ func (l *Log) WaitSynced(p Position) error {
 	return ErrClosed
 }
 
-// ensureSpace takes more disk space for the current file before it is needed, where the other file cannot be used yet.
+// ensureSpace allocates more disk space for the current file before it is needed, if the other file cannot be used yet.
 func (l *Log) ensureSpace() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.current
-	if l.closed || l.isFree(l.other) || s.size()+l.o.Margin <= s.allocated {
+	if l.closed || l.isApplied(l.other) || s.size()+l.o.Margin <= s.allocated {
 		return nil
 	}
 	return s.allocate(s.size() + l.o.Margin + l.o.Segment)
 }
 
-// Check returns nil if the log can be relied on: its files are there, they can be synced, and there is space for more.
+// Check returns nil if the log is reliable: its files exist, they can be synced, and there is space for more.
 func (l *Log) Check() error {
 	if err := errors.Join(l.Sync(), l.ensureSpace()); err != nil {
 		return err
 	}
-	if !l.IsThere() {
+	if !l.Exists() {
 		return errRemoved
 	}
 	return nil
 }
 
-// IsThere reports whether the files still exist under their names.
-func (l *Log) IsThere() bool {
+// Exists reports whether the files still exist under their names.
+func (l *Log) Exists() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.segments[0].isThere() && l.segments[1].isThere()
+	return l.segments[0].exists() && l.segments[1].exists()
 }

@@ -10,10 +10,10 @@ import (
 type Unwritten struct {
 	Charges  int          `json:"charges"`
 	Amount   policy.Micro `json:"usd"`
-	InMemory Waiting      `json:"in_memory"` // the part that is in no charge log: it is lost if the process is killed
+	InMemory Waiting      `json:"in_memory"` // the part that is not in a charge log and is lost if the process is killed
 }
 
-// Waiting is a number of charges and their sum.
+// Waiting is the number and sum of some charges.
 type Waiting struct {
 	Charges int          `json:"charges"`
 	Amount  policy.Micro `json:"usd"`

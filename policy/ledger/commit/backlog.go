@@ -37,7 +37,7 @@ type backlog struct {
 
 func newBacklog(w *Writer, o *Options) *backlog {
 	b := &backlog{writer: w, log: o.Log, now: o.Now, onOutage: o.Outage, options: o.Charges, maxBytes: o.MaxBacklog}
-	b.options.Trouble = b.beginOutage
+	b.options.OnFailure = b.beginOutage
 	return b
 }
 
@@ -62,7 +62,7 @@ func (w *Writer) Failure() *UnwritableError {
 func (w *Writer) CheckLog() {
 	b := w.backlog
 	b.logging.Lock()
-	exists := b.charges.IsThere()
+	exists := b.charges.Exists()
 	b.logging.Unlock()
 	if !exists {
 		b.beginOutage(errLogMissing)
@@ -243,7 +243,7 @@ func (w *Writer) PlaceLog(prefix string, another bool) error {
 	b.logging.Lock()
 	defer b.logging.Unlock()
 	before := b.charges
-	if before != nil && !another && before.IsThere() && before.Rename(prefix) == nil {
+	if before != nil && !another && before.Exists() && before.Rename(prefix) == nil {
 		return nil
 	}
 	next, err := chargelog.Create(prefix, b.options)

@@ -62,7 +62,7 @@ const (
 func outageOf(err error) (reason string, ok bool) {
 	switch {
 	case errors.Is(err, errLogMissing):
-		return store.Gone, true
+		return store.Missing, true
 	case errors.Is(err, errBacklog):
 		return ReasonBacklog, true
 	}

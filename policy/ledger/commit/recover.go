@@ -98,8 +98,8 @@ func (w *Writer) reconnect(reason string) error {
 			return err
 		}
 	}
-	p := &w.book.Place
-	p.Resettle()
+	p := &w.book.State
+	p.ResolveDoubt()
 	w.replaced = w.replaced || replaced || p.Restored
 	switch {
 	case w.replaced && w.o.Replaced != nil:

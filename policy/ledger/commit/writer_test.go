@@ -66,7 +66,7 @@ func bookOf(t *testing.T) *store.Book {
 		t.Fatal(err)
 	}
 	if strings.Contains(t.Name(), "Postgres/") {
-		b.Place.Lease = &store.Lease{Length: time.Minute}
+		b.State.Lease = &store.Lease{Length: time.Minute}
 	}
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {

@@ -22,7 +22,7 @@ type Group struct {
 	CreatedAt  time.Time // zero means now
 }
 
-// What is wrong with a change of groups.
+// Errors of changes of groups.
 var (
 	ErrUnknownGroup = errors.New("there is none with this id")
 	ErrGroupExists  = errors.New("the id is taken")
@@ -31,7 +31,7 @@ var (
 
 var groupID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// table is where groups of a kind are.
+// table is the table of a kind of groups.
 func table(kind policy.Holder) string {
 	if kind == policy.OfOwner {
 		return "owner"
@@ -50,8 +50,8 @@ func CreateGroup(b *store.Book, g *Group) error {
 	return storeGroup(b, g)
 }
 
-// UpdateGroup reads a group, applies change and stores it. Kind, id and creation time stay. The error is ErrUnknownGroup, also for another owner,
-// what change returned, ErrAmount, or the store's.
+// UpdateGroup reads a group, applies change and stores it. Kind, id and creation time cannot be changed. The error is ErrUnknownGroup, also for an unknown owner,
+// that of change, ErrAmount, or the store's.
 func UpdateGroup(b *store.Book, kind policy.Holder, id string, change func(*Group) error) error {
 	groups, err := Groups(context.Background(), b, kind, id)
 	if err != nil {
@@ -68,7 +68,7 @@ func UpdateGroup(b *store.Book, kind policy.Holder, id string, change func(*Grou
 	return storeGroup(b, &g)
 }
 
-// Groups are the projects, or the owners, with an id, or all, by id.
+// Groups reads projects, or owners: the one with an id, or all if id is "", sorted by id.
 func Groups(ctx context.Context, db store.Queryer, kind policy.Holder, id string) ([]Group, error) {
 	owner := "owner"
 	if kind == policy.OfOwner {
@@ -109,7 +109,7 @@ ON CONFLICT (id) DO UPDATE SET name = excluded.name, owner = excluded.owner, spe
 	return err
 }
 
-// checkProject returns ErrUnknownGroup for a key of a project that there is not.
+// checkProject returns ErrUnknownGroup for a key of an unknown project.
 func checkProject(b *store.Book, k *Row) error {
 	if k.Project == "" {
 		return nil
@@ -120,12 +120,12 @@ func checkProject(b *store.Book, k *Row) error {
 	return nil
 }
 
-// groups are the limits of a key's project and owner, as the key's row was read.
+// groups are the limits of a key's project and owner when the key's row was read.
 type groups struct {
 	project, owner policy.Budget
 }
 
-// budgets are those that have a limit.
+// budgets returns those that have a limit.
 func (g *groups) budgets() (list []policy.Budget) {
 	for _, b := range [...]policy.Budget{g.project, g.owner} {
 		if b.ID != "" && (b.PerDay > 0 || b.PerMonth > 0) {
@@ -141,7 +141,7 @@ const (
 	joinGroups = ` LEFT JOIN project p ON p.id = k.project LEFT JOIN owner o ON o.id = p.owner`
 )
 
-// fields are where a row's selectGroups go.
+// fields are the scan targets of selectGroups.
 func (g *groups) fields() []any {
 	g.project.Holder, g.owner.Holder = policy.OfProject, policy.OfOwner
 	return []any{&g.project.ID, &g.project.PerDay, &g.project.PerMonth, &g.owner.ID, &g.owner.PerDay, &g.owner.PerMonth}

@@ -1,5 +1,5 @@
-// Package keys has the rows of API keys in the ledger's store, and of the projects and owners that they belong to: what each may do, and its limits. It knows no
-// balance and moves no money, and not how a key is verified: a hash is text here.
+// Package keys has the rows of API keys in the ledger's store, and of their projects and owners, with rules and limits. It moves no money, and
+// does not know how a key is verified: a hash is an opaque string here.
 package keys
 
 import (
@@ -15,13 +15,13 @@ import (
 	"bardo.money/gateway/policy/ledger/store"
 )
 
-// What is wrong with a key or a change of it.
+// Errors of keys and their changes.
 var (
 	// ErrUnknown says that there is no such key.
 	ErrUnknown = errors.New("there is no such key")
 	// ErrExists says that a key's id is taken.
 	ErrExists = errors.New("there is a key with this id already")
-	// ErrPrepaid says that a key with a balance was to become metered.
+	// ErrPrepaid says that a key with a balance cannot become metered.
 	ErrPrepaid = errors.New("the key has a balance: it cannot become metered")
 	// ErrAmount says that an amount is out of range.
 	ErrAmount = errors.New("the amount is out of range")
@@ -35,7 +35,7 @@ type Row struct {
 	Hash          string // for verification; opaque here
 	PepperVersion int
 	Prepaid       bool         // has a balance; a key without one is metered
-	Credit        policy.Micro // how far below zero a balance may go
+	Credit        policy.Micro // how far below zero the balance may fall
 	ReadOnly      bool
 	RPM           int
 	TokensPerHour int64
@@ -47,7 +47,7 @@ type Row struct {
 	Rules
 	Project string // "" for none
 
-	groups groups // of the project, as the row was read
+	groups groups // set when the row is read
 }
 
 // Revoked reports whether the key was revoked.
@@ -74,14 +74,14 @@ func Create(b *store.Book, k *Row) error {
 	return write(b, k)
 }
 
-// Count is how many keys there are, revoked ones included.
+// Count returns the number of keys, including revoked ones.
 func Count(b *store.Book) (n int64, err error) {
 	err = b.Row(`SELECT count(*) FROM "key"`).Scan(&n)
 	return n, err
 }
 
-// Update reads a key, applies change and stores it. The id, the creation time and whether it is publishable stay. The error is ErrUnknown, what change
-// returned, ErrPrepaid, ErrAmount when the balance is below the new credit, ErrRules, ErrUnknownGroup, or the store's.
+// Update reads a key, applies change and stores it. The id, the creation time and Publishable cannot be changed. The error is ErrUnknown, that of change,
+// ErrPrepaid, ErrAmount when the balance is below the new credit, ErrRules, ErrUnknownGroup, or the store's.
 func Update(b *store.Book, id policy.Account, change func(*Row) error) error {
 	k, err := scan(b.Row(selectRows+` WHERE k.id = ?`, id))
 	if err != nil {
@@ -143,7 +143,7 @@ const selectRows = `SELECT k.id, k.name, k.tier, k.hash, k.pepper_version, k.pre
 	k.rpm, k.tokens_per_hour, k.spend_per_day, k.networks, k.injection, k.pii, k.rules, k.created_at, k.revoked_at, ` + selectGroups + `
 FROM "key" k JOIN account a ON a.name = k.id LEFT JOIN balance b ON b.account = a.id` + joinGroups
 
-// scan reads a row of selectRows. The error is ErrUnknown when there is none.
+// scan scans a row of selectRows. The error is ErrUnknown when there is none.
 func scan(row store.Scanner) (k Row, err error) {
 	var networks, rules string
 	var created int64

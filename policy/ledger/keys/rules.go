@@ -13,15 +13,15 @@ import (
 type Rules struct {
 	policy.Scope
 	SpendMonth  policy.Micro // charged amount per UTC month; 0 for no limit
-	Publishable bool         // may be shown to others; for ever
-	OldHash     string       // of the secret that was replaced
-	OldUntil    time.Time    // when it ends
+	Publishable bool         // may be shown to others; it cannot be changed
+	OldHash     string       // hash of the replaced secret
+	OldUntil    time.Time    // when that expires
 }
 
-// ErrRules is the error of a key whose rules do not fit together.
+// ErrRules says that a key's rules contradict each other.
 var ErrRules = errors.New("rules of the key")
 
-// check returns ErrRules for a publishable key that somebody who has it could empty from anywhere.
+// check returns ErrRules for a publishable key whose spending or use is not restricted.
 func (k Row) check() error {
 	switch {
 	case !k.Publishable:
@@ -36,10 +36,10 @@ func (k Row) check() error {
 	return nil
 }
 
-// Usable reports whether the key was neither revoked, nor has expired.
+// Usable reports whether the key was not revoked and has not expired.
 func (k Row) Usable(now time.Time) bool { return !k.Revoked() && !k.Expired(now) }
 
-// storedRules are the rules as a key's row has them. Times are in microseconds since 1970.
+// storedRules is the JSON form of Rules in a key's row. Times are in microseconds since 1970.
 type storedRules struct {
 	Models      []string `json:"models,omitempty"`
 	Subsystems  []string `json:"subsystems,omitempty"`
@@ -93,7 +93,7 @@ func timeAt(micros int64) time.Time {
 	return time.UnixMicro(micros)
 }
 
-// budgets are those that the key's requests must fit into, besides its daily limit.
+// budgets returns the budgets of the key's requests, besides its daily limit.
 func (k Row) budgets() (list []policy.Budget) {
 	if k.SpendMonth > 0 {
 		list = append(list, policy.Budget{Holder: policy.OfKey, ID: string(k.ID), PerMonth: k.SpendMonth})

@@ -1,5 +1,5 @@
-// Package lock is how the processes of one machine know of each other: a lock on a file says that somebody runs, or opens the store (File), and two of
-// them say whose turn it is to write to it (Turn). It knows nothing of what the store holds.
+// Package lock has the file locks by which the processes of one machine detect that another one runs or opens the store (File), and by which
+// they take turns to write to it (Turn). It does not know the store.
 package lock
 
 import (
@@ -19,15 +19,15 @@ type File struct {
 	file *os.File
 }
 
-// patience is how long Take waits for another process.
-const patience = 10 * time.Second
+// takeTimeout is how long Take waits for another process.
+const takeTimeout = 10 * time.Second
 
-// ErrTaken says that another process keeps the lock.
+// ErrTaken says that another process has the lock.
 var ErrTaken = errors.New("another process has the lock")
 
-// Take waits up to 10 seconds for the lock. The error is ErrTaken if another process keeps it.
+// Take waits up to 10 seconds for the lock. The error is ErrTaken if another process still has it.
 func (f *File) Take(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
 	defer cancel()
 	retry := time.NewTicker(10 * time.Millisecond)
 	defer retry.Stop()
@@ -44,7 +44,7 @@ func (f *File) Take(ctx context.Context) error {
 	}
 }
 
-// Try takes the lock if it is free.
+// Try takes the lock if it is free, and reports whether it did.
 func (f *File) Try() (bool, error) {
 	file, err := os.OpenFile(f.Path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -81,8 +81,8 @@ func (f *File) Exists() bool {
 	return err == nil && os.SameFile(own, seen)
 }
 
-// IsTaken reports whether a process has the lock on a file, without disturbing concurrent checks, and whether the file is there.
-func IsTaken(path string) (taken, there bool, err error) {
+// IsTaken reports whether a process has the lock on a file, without disturbing concurrent checks, and whether the file exists.
+func IsTaken(path string) (taken, exists bool, err error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, false, nil

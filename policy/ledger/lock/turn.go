@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Turn lets the processes that write to a store take turns. SQLite's own way of waiting is to sleep and try again, ever
-// longer: beside a busy writer it may never get the lock. Whoever is next here waits at the head of the queue, and the
-// one who has just written gets in line behind. It is about fairness alone: SQLite's lock guards the store.
+// Turn lets the processes that write to a store take turns. SQLite itself waits by sleeping and retrying, with growing
+// intervals: beside a busy writer it may never get the lock. Here the next writer waits at the head of a queue, and a
+// process that has just written queues again. This provides fairness only: SQLite's lock protects the store.
 type Turn struct{ queue, write *os.File }
 
-// turnTimeout is how long to wait for a process that does not progress. After it SQLite's own locking decides.
+// turnTimeout is the maximum wait for a process that makes no progress. After it SQLite's own locking decides.
 const turnTimeout = 5 * time.Second
 
 // OpenTurn opens the files beside a store by which its writers take turns.
@@ -40,8 +40,8 @@ func (t *Turn) Take() error {
 	return errors.Join(wait(t.write, deadline), unlock(t.queue))
 }
 
-// Drop ends the turn. It cannot fail on a file that is open; and what was written is written.
-func (t *Turn) Drop() {
+// Release ends the turn. Unlocking an open file cannot fail, and the transaction has ended already.
+func (t *Turn) Release() {
 	if t != nil {
 		_ = unlock(t.write)
 	}

@@ -1,5 +1,5 @@
-// Package losses has what wallets lost: payments that never arrived after their requests were served, what of that they owe, and what an operator has forgiven. It
-// moves no money: what a wallet owes is no balance, and the operator has paid the loss when it was booked.
+// Package losses has the losses by wallets' payments that never arrived after their requests were served, the wallets' debts for them, and pardons by the
+// operator. It moves no money: a debt is not a balance, and the operator paid the loss when it was booked.
 package losses
 
 import (
@@ -17,44 +17,44 @@ import (
 // ErrNone says that a wallet has no such loss.
 var ErrNone = errors.New("there is no such loss")
 
-// Pardon is how a loss was forgiven.
+// Pardon is the forgiveness of a loss.
 type Pardon struct {
-	Amount policy.Micro `json:"usd"` // that was still owed of it
+	Amount policy.Micro `json:"usd"` // still owed at that time
 	At     time.Time    `json:"at"`
-	Via    string       `json:"via"` // how the operator did it: socket or http
+	Via    string       `json:"via"` // the operator's interface: socket or http
 	Reason string       `json:"reason"`
 }
 
-// Loss is a payment that never arrived, as it was taken back.
+// Loss is a payment that never arrived and was taken back.
 type Loss struct {
 	Ref    string       // of the payment
 	Cost   policy.Micro // of its request, with the fee: at most the payment
-	Owed   policy.Micro // of it
-	Pardon *Pardon      // nil: it was not forgiven
+	Owed   policy.Micro // the part that is still owed
+	Pardon *Pardon      // nil: not forgiven
 
 	journal int64
 	amount  policy.Micro // of the payment
 }
 
-// Wallet is a wallet as the store has it.
+// Wallet is a wallet's debt in the store.
 type Wallet struct {
-	Row   int64                // of its account
-	Owed  policy.Micro         // by it
-	Keys  string               // what the idempotency keys of its losses begin with, up to a colon
-	Costs map[string][2]string // by reference of a payment, the keys of the journals that have its fee and what its request cost; without them it cost all that it was
+	Row       int64                // its account's id
+	Owed      policy.Micro         // its debt
+	KeyPrefix string               // the prefix of its losses' idempotency keys, up to a colon
+	CostKeys  map[string][2]string // by reference of a payment: the keys of the journals with its fee and its request's cost; without them the cost is the payment
 }
 
-// Forgiven is what of a wallet's losses was forgiven.
+// Forgiven is the result of Forgive.
 type Forgiven struct {
-	Losses []Loss       // all that were to be, in the order in which they were lost
-	Amount policy.Micro // of those that were not forgiven before
-	Again  bool         // all of them were
-	Owed   policy.Micro // what the wallet still owes
-	Rest   []Loss       // for these
+	Losses    []Loss       // the selected ones, oldest first
+	Amount    policy.Micro // newly forgiven
+	Again     bool         // all of them were forgiven before
+	Owed      policy.Micro // the remaining debt
+	StillOwed []Loss       // the other losses that are still owed
 }
 
-// Forgive forgives losses by the references of their payments, or all of a wallet if refs is nil: each once, with what is owed of it. It runs in a transaction of the
-// one writer that a store has at a time, as does whatever else changes what the wallet owes. The error is ErrNone, or the store's.
+// Forgive forgives losses by the references of their payments, or all of a wallet if refs is nil: each once, with the part that is owed. It must run in a
+// transaction of the writer, like all changes of the debt. The error is ErrNone, or the store's.
 func Forgive(b *store.Book, w *Wallet, refs []string, p Pardon) (f Forgiven, err error) {
 	all, err := read(b, w)
 	if err != nil {
@@ -82,7 +82,7 @@ func Forgive(b *store.Book, w *Wallet, refs []string, p Pardon) (f Forgiven, err
 	f.Owed = w.Owed - f.Amount
 	for _, other := range all {
 		if other.Owed > 0 && !slices.ContainsFunc(f.Losses, func(l Loss) bool { return l.Ref == other.Ref }) {
-			f.Rest = append(f.Rest, other)
+			f.StillOwed = append(f.StillOwed, other)
 		}
 	}
 	if !f.Again {
@@ -91,7 +91,7 @@ func Forgive(b *store.Book, w *Wallet, refs []string, p Pardon) (f Forgiven, err
 	return f, err
 }
 
-// Pardons are how losses were forgiven, by their idempotency keys, of those that were.
+// Pardons returns the pardons of losses by their idempotency keys. Losses that were not forgiven are missing in the result.
 func Pardons(ctx context.Context, reads *store.Readers, keys []string) (map[string]Pardon, error) {
 	found := map[string]Pardon{}
 	err := store.Each(ctx, reads, func(row store.Scanner) (key string, err error) {
@@ -101,11 +101,11 @@ func Pardons(ctx context.Context, reads *store.Readers, keys []string) (map[stri
 		p.At = time.UnixMicro(at).UTC()
 		found[key] = p
 		return key, err
-	}, func(*string) error { return nil }, `SELECT j.idem, f.micro, f.at, f.via, f.reason FROM journal j JOIN forgiven f ON f.journal = j.id WHERE j.idem `+reads.Among, reads.Texts(keys))
+	}, func(*string) error { return nil }, `SELECT j.idem, f.micro, f.at, f.via, f.reason FROM journal j JOIN forgiven f ON f.journal = j.id WHERE j.idem `+reads.InList, reads.StringList(keys))
 	return found, err
 }
 
-// pick is the losses of some payments, or all.
+// pick selects the losses of some payments, or all if refs is nil.
 func pick(all []Loss, refs []string) (picked []Loss, err error) {
 	for _, ref := range refs {
 		if !slices.ContainsFunc(all, func(l Loss) bool { return l.Ref == ref }) {
@@ -123,16 +123,16 @@ func pick(all []Loss, refs []string) (picked []Loss, err error) {
 	return picked, nil
 }
 
-// read is the losses of a wallet, the oldest first.
+// read reads the losses of a wallet, oldest first.
 func read(b *store.Book, w *Wallet) ([]Loss, error) {
-	behind := strings.TrimSuffix(w.Keys, ":") + ";" // the next character
+	behind := strings.TrimSuffix(w.KeyPrefix, ":") + ";" // the next character
 	all, err := store.ReadAll(context.Background(), b, scanLoss, `SELECT j.id, j.ref, coalesce(e.amount, 0), coalesce(f.micro, -1), coalesce(f.at, 0), coalesce(f.via, ''), coalesce(f.reason, '')
 FROM journal j LEFT JOIN entry e ON e.journal = j.id AND e.account = 1 LEFT JOIN forgiven f ON f.journal = j.id
-WHERE j.idem > ?1 AND j.idem < ?2 ORDER BY j.id`, w.Keys, behind)
+WHERE j.idem > ?1 AND j.idem < ?2 ORDER BY j.id`, w.KeyPrefix, behind)
 	for i := range all {
 		one := &all[i]
 		one.Cost = one.amount
-		if keys, ok := w.Costs[one.Ref]; ok && err == nil {
+		if keys, ok := w.CostKeys[one.Ref]; ok && err == nil {
 			err = b.Row(`SELECT CAST(coalesce(sum(e.amount), 0) AS BIGINT) FROM journal j JOIN entry e ON e.journal = j.id AND e.account = 2 WHERE j.idem = ?1 OR j.idem = ?2`,
 				keys[0], keys[1]).Scan(&one.Cost)
 			one.Cost = min(one.Cost, one.amount)
@@ -151,15 +151,15 @@ func scanLoss(row store.Scanner) (one Loss, err error) {
 	return one, err
 }
 
-// attribute says for which losses a wallet owes what it owes: for those that were not forgiven, the latest first, for each what it cost, since what was recovered,
-// or was there when they were taken back, has paid the earlier ones. What is more than that is what other requests cost that were paid with the credit of these
-// payments: the latest first, up to what each would have brought. So a loss that was forgiven is never owed again, and who is forgiven all owes nothing.
+// attribute distributes a wallet's debt over its losses: to those that were not forgiven, the latest first, up to each one's cost, because recoveries and the
+// balance have paid the earlier ones. A rest is the cost of other requests that were paid with these payments' credit: it is distributed
+// the latest first, up to each payment. So a forgiven loss is never owed again, and if all are forgiven, nothing is owed.
 func attribute(all []Loss, owed policy.Micro) {
-	for _, most := range []func(*Loss) policy.Micro{func(l *Loss) policy.Micro { return l.Cost }, func(l *Loss) policy.Micro { return l.amount }} {
+	for _, limit := range []func(*Loss) policy.Micro{func(l *Loss) policy.Micro { return l.Cost }, func(l *Loss) policy.Micro { return l.amount }} {
 		for i := range slices.Backward(all) {
 			one := &all[i]
 			if one.Pardon == nil {
-				part := max(0, min(owed, most(one)-one.Owed))
+				part := max(0, min(owed, limit(one)-one.Owed))
 				one.Owed += part
 				owed -= part
 			}

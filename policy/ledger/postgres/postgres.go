@@ -1,5 +1,5 @@
-// Package postgres connects the ledger to PostgreSQL by the driver pgx. Only the program bardo has it: the data path in Envoy's process keeps its ledger
-// in a file. It knows no table.
+// Package postgres connects the ledger to PostgreSQL with the driver pgx. Only the program bardo imports it: the data path in Envoy's process has its ledger
+// in a file. It does not know the schema.
 package postgres
 
 import (
@@ -15,14 +15,14 @@ import (
 
 // Timeouts of connections that write. A transaction of the ledger takes milliseconds.
 const (
-	lockTimeout      = "5s"  // for the transactions of other gateways
-	statementTimeout = "20s" // then the server ends it
-	idleTimeout      = "10s" // of a transaction whose gateway is silent: others wait for it
+	lockTimeout      = "5s"  // to wait for the transactions of other gateways
+	statementTimeout = "20s" // enforced by the server
+	idleTimeout      = "10s" // of a transaction whose gateway sends nothing: others wait for it
 	answerTimeout    = 25 * time.Second
 	dialTimeout      = 5 * time.Second
 )
 
-// schema is where the ledger's tables are, if the URL does not say so by search_path.
+// schema is the ledger's schema, unless the URL has a search_path.
 const schema = "bardo"
 
 // Connect opens connections to a database. It implements ledger.Connect.
@@ -55,7 +55,7 @@ func Connect(_ context.Context, url string, writes bool) (*sql.DB, error) {
 	return stdlib.OpenDB(*c), nil
 }
 
-// answering is a connection whose server has to answer in time: the ledger's writer waits under no context, and a network may be lost without a word.
+// answering is a connection with a read timeout: the ledger's writer has no context, and a lost network is not always reported.
 type answering struct{ net.Conn }
 
 // Read is that of net.Conn.

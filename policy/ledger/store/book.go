@@ -1,6 +1,6 @@
-// Package store is the database of the ledger: a file of SQLite, or PostgreSQL, behind the same queries. It has the schema with its steps, the one
-// connection that writes (Book), those that read (Readers), and what an error of either database means (Outage). It knows that there are gateways
-// with rows of their own, and nothing of money: which rows mean what is the ledger's.
+// Package store is the ledger's database: a SQLite file, or PostgreSQL, with the same queries. It has the schema and its migrations, the write
+// connection (Book), the read connections (Readers), and the meaning of both databases' errors (Outage). It knows the rows of gateways, and not the
+// meaning of the others.
 package store
 
 import (
@@ -16,24 +16,24 @@ import (
 	"bardo.money/gateway/policy/ledger/lock"
 )
 
-// schema holds the steps from each version of the store to the next: schema/N.sql leads a file of SQLite from N-1 to N, and schema/postgres/N.sql
+// schemaFiles are the migrations from each version of the store to the next: schema/N.sql migrates a SQLite file from N-1 to N, and schema/postgres/N.sql
 // a PostgreSQL database, which begins with a later version.
 //
 //go:embed schema/*.sql schema/postgres/*.sql
-var schema embed.FS
+var schemaFiles embed.FS
 
-// SchemaVersion is the version of the store that this program reads and writes. Older stores are brought forward, newer ones refused.
+// SchemaVersion is the version of the store that this program reads and writes. Older stores are migrated, newer ones refused.
 const SchemaVersion = 12
 
 // ErrNewer says that a newer program wrote the store.
 var ErrNewer = errors.New("the store was written by a newer version of this program")
 
-// newerStore is the error of a store with a later version.
+// newerStore is the error for a store with a later version.
 func newerStore(have int) error {
 	return fmt.Errorf("%w: its schema is version %d, this program knows up to %d", ErrNewer, have, SchemaVersion)
 }
 
-// OpenReads opens the connections that only read.
+// OpenReads opens the read connections.
 func (d *Database) OpenReads(ctx context.Context) (*sql.DB, error) {
 	db, err := d.open(ctx, false)
 	if err != nil {
@@ -47,22 +47,22 @@ func (d *Database) OpenReads(ctx context.Context) (*sql.DB, error) {
 	return db, nil
 }
 
-// Book is the one connection that writes, with its prepared statements. It belongs to one goroutine at a time. Its
-// statements run under no context: a write that has begun is not abandoned.
+// Book is the write connection, with its prepared statements. It belongs to one goroutine at a time. Its
+// statements have no context: a write that has begun is not cancelled.
 type Book struct {
 	*Database
 
 	db       *sql.DB
 	conn     *sql.Conn
 	prepared map[string]*sql.Stmt
-	file     os.FileInfo // the store's file; nil: nobody looks whether it is still there
+	file     os.FileInfo // the store's file; nil in PostgreSQL
 	turn     *lock.Turn
-	Instance int64        // the number of the gateway that it writes for; zero for tools
-	Place    Place        // in PostgreSQL
-	Hook     func() error // in tests: fails commits
+	Instance int64        // the id of the gateway that it writes for; zero for tools
+	State    State        // in PostgreSQL
+	Hook     func() error // set in tests, to fail commits
 }
 
-// Open connects, makes sure that commits are as durable as money needs, and brings the schema forward.
+// Open connects, checks that commits are durable, and migrates the schema.
 func (d *Database) Open(ctx context.Context) (*Book, error) {
 	db, err := d.open(ctx, true)
 	if err != nil {
@@ -75,7 +75,7 @@ func (d *Database) Open(ctx context.Context) (*Book, error) {
 	b := &Book{Database: d, db: db, conn: conn, prepared: map[string]*sql.Stmt{}}
 	err = d.prepare(ctx, b)
 	if err == nil && d.isFile {
-		err = b.take()
+		err = b.openFile()
 	}
 	if err != nil {
 		return nil, errors.Join(err, b.Close())
@@ -83,8 +83,8 @@ func (d *Database) Open(ctx context.Context) (*Book, error) {
 	return b, nil
 }
 
-// take notes which file the store is, and opens the locks by which those who write to it take turns.
-func (b *Book) take() (err error) {
+// openFile stats the store's file, and opens the locks by which its writers take turns.
+func (b *Book) openFile() (err error) {
 	if b.file, err = os.Stat(b.Path); err != nil {
 		return err
 	}
@@ -101,12 +101,12 @@ func (b *Book) Close() error {
 	return errors.Join(append(errs, b.conn.Close(), b.db.Close(), b.turn.Close())...)
 }
 
-// statement is the prepared form of a query. Queries are constants of this package, so they are few.
+// statement prepares a query, once. Queries are constants, so they are few.
 func (b *Book) statement(query string) (*sql.Stmt, error) {
 	if s, ok := b.prepared[query]; ok {
 		return s, nil
 	}
-	text, _ := b.written(query, nil)
+	text, _ := b.translate(query, nil)
 	s, err := b.conn.PrepareContext(context.Background(), text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", query, err)
@@ -121,7 +121,7 @@ func (b *Book) Exec(query string, args ...any) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	res, err := s.ExecContext(context.Background(), b.given(args)...)
+	res, err := s.ExecContext(context.Background(), b.convert(args)...)
 	if err != nil {
 		return 0, err
 	}
@@ -144,19 +144,19 @@ func (b *Book) Row(query string, args ...any) Scanner {
 	if err != nil {
 		return failedRow{err}
 	}
-	return s.QueryRowContext(context.Background(), b.given(args)...)
+	return s.QueryRowContext(context.Background(), b.convert(args)...)
 }
 
 // QueryContext runs a query for many rows, in the transaction if there is one.
 func (b *Book) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	query, args = b.written(query, args)
+	query, args = b.translate(query, args)
 	return b.conn.QueryContext(ctx, query, args...)
 }
 
 // Scanner is one row, of a query for one row or of many.
 type Scanner interface{ Scan(into ...any) error }
 
-// failedRow is the row of a query that could not be prepared.
+// failedRow is the row of a query whose preparation failed.
 type failedRow struct{ err error }
 
 // Scan returns the error.
@@ -164,13 +164,13 @@ func (f failedRow) Scan(...any) error { return f.err }
 
 // Atomically runs one change in a transaction of its own.
 func (b *Book) Atomically(change func() error) error {
-	if err := b.CheckFile(); err != nil { // what is written to a file that was removed is lost
+	if err := b.CheckFile(); err != nil { // writes to a removed file are lost
 		return err
 	}
 	if err := b.turn.Take(); err != nil {
 		return err
 	}
-	defer b.turn.Drop()
+	defer b.turn.Release()
 	if err := b.begin(b); err != nil {
 		return err
 	}
@@ -204,16 +204,16 @@ func (b *Book) InSavepoint(change func() error) (failed, err error) {
 	return failed, nil
 }
 
-// Join adds the row of a gateway, and returns its number.
+// Join adds the row of a gateway, and returns its id.
 func (b *Book) Join(at time.Time) (instance int64, err error) { return b.add(b, at) }
 
-// Renew sets the time of this gateway's row; false if it is not there.
+// Renew sets the time of this gateway's row; renewed is false if the row does not exist.
 func (b *Book) Renew(at time.Time) (renewed bool, err error) { return b.renew(b, at) }
 
 // Version is a number, not 0, that changes with every commit of other connections.
-func (b *Book) Version() (int64, error) { return b.version(b) }
+func (b *Book) Version() (int64, error) { return b.changeNumber(b) }
 
-// CheckFile is nil while the store's file lies where it was opened.
+// CheckFile is nil while the store's file is at the path where it was opened, else ErrMissing, ErrReplaced, or an error of the file system.
 func (b *Book) CheckFile() error {
 	replaced, err := b.IsReplaced()
 	if replaced {
@@ -222,14 +222,14 @@ func (b *Book) CheckFile() error {
 	return err
 }
 
-// IsReplaced tells whether another file lies where the store was. The error is errGone when none does.
+// IsReplaced reports whether another file is at the store's path. The error is ErrMissing if there is none.
 func (b *Book) IsReplaced() (bool, error) {
 	if b.file == nil {
 		return false, nil
 	}
 	now, err := os.Stat(b.Path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, ErrGone
+		return false, ErrMissing
 	}
 	if err != nil {
 		return false, err
@@ -240,7 +240,7 @@ func (b *Book) IsReplaced() (bool, error) {
 // reopenTimeout is how long Reopen waits for a busy store.
 const reopenTimeout = 10 * time.Second
 
-// Reopen connects anew, to whatever store is where this one was. After an error everything is as before.
+// Reopen opens a new connection, to the store that is now at the place of this one. After an error the book is unchanged.
 func (b *Book) Reopen() error {
 	ctx, cancel := context.WithTimeout(context.Background(), reopenTimeout)
 	defer cancel()

@@ -9,64 +9,64 @@ import (
 	"github.com/mattn/go-sqlite3"
 )
 
-// Dialect is what differs between SQLite (sqlite.go) and PostgreSQL (postgres.go). The rest is written once: queries are in SQLite's form,
-// which spell writes as the database reads it.
+// Dialect has the differences between SQLite (sqlite.go) and PostgreSQL (postgres.go). Queries are written once, in SQLite's syntax, and
+// rewrite translates them.
 type Dialect struct {
-	spell     func(query string) string // nil: as it is
-	values    func(args []any) []any    // nil: as they are
-	isolation *sql.TxOptions            // of a transaction that reads everything as it was at one time
+	rewrite     func(query string) string // nil: unchanged
+	convertArgs func(args []any) []any    // nil: unchanged
+	isolation   *sql.TxOptions            // of a read transaction on a snapshot
 
-	prepare func(context.Context, *Book) error      // checks the settings of a new connection that money needs, and brings the schema forward
-	inherit func(before, next *Book) error          // takes over what was known of the store before the connection was lost; may be nil
-	begin   func(*Book) error                       // begins a transaction that no other writer's overlaps; after an error there is none
-	intact  string                                  // a statement that fails if one of the transaction has, where a commit does not; else ""
-	Commit  func(*Book) error                       // ends it
-	version func(*Book) (changing int64, err error) // a number, not 0, that changes with every commit of other connections
+	prepare      func(context.Context, *Book) error      // checks the settings that durable commits need on a new connection, and migrates the schema
+	inherit      func(before, next *Book) error          // takes over the state of the lost connection; may be nil
+	begin        func(*Book) error                       // begins a transaction, exclusively among writers; after an error there is none
+	intact       string                                  // a statement that fails if an earlier one of the transaction has, in a database whose commit does not; else ""
+	Commit       func(*Book) error                       // ends the transaction
+	changeNumber func(*Book) (changing int64, err error) // a number, not 0, that changes with every commit of other connections
 
-	Among   string             // the condition of being in a list, which is one parameter
-	Texts   func([]string) any // that parameter
-	Numbers func([]int64) any  // as above
+	InList     string             // the condition that a value is in a list, which is one parameter
+	StringList func([]string) any // makes the parameter
+	IntList    func([]int64) any  // likewise
 
 	add   func(b *Book, at time.Time) (instance int64, err error) // adds the row of a gateway
-	renew func(b *Book, at time.Time) (renewed bool, err error)   // sets the time of that row; false if it is not there
-	Idle  string                                                  // for how many microseconds a row of a gateway was not renewed
+	renew func(b *Book, at time.Time) (renewed bool, err error)   // sets the time of that row; false if it does not exist
+	Idle  string                                                  // microseconds since a gateway's row was renewed
 
-	Day      string // a day, in days since 1970, as 2006-01-02
-	LookInto string // conditions on the model, the provider and the status of a request, and what its record has of them: parameters 2 to 6
-	Waiting  string // rows of requests, from a JSON array that is parameter 10
-	Audits   []Invariant
+	Day            string // formats a day, in days since 1970, as 2006-01-02
+	RequestMatches string // conditions on model, provider and status, in a request's columns and its record: parameters 2 to 6
+	WithPending    string // the rows of requests, with those of a JSON array that is parameter 10
+	Audits         []Invariant
 }
 
 // Invariant is a query that returns a sentence for every row that violates it.
 type Invariant struct{ Name, Query string }
 
-// RequestColumns are those of a request's row, in the order of its readers.
+// RequestColumns are the columns of a request's row, in the order in which they are scanned.
 const RequestColumns = `id, account, at, provider, model, subsystem, status,
 	input, cached, cache_write, output, reasoning, amount, charged, provider_cost, record, savings, agent`
 
-// Database is where a store is.
+// Database is the location of a store.
 type Database struct {
 	*Dialect
 
 	open   func(ctx context.Context, writes bool) (*sql.DB, error)
-	Path   string // what the names of the files beside it begin with
+	Path   string // the prefix of the files beside it
 	isFile bool
 }
 
-// given are parameters as the database takes them.
-func (d *Dialect) given(args []any) []any {
-	if d.values == nil {
+// convert converts parameters for the database.
+func (d *Dialect) convert(args []any) []any {
+	if d.convertArgs == nil {
 		return args
 	}
-	return d.values(args)
+	return d.convertArgs(args)
 }
 
-// written is a query with its parameters as the database reads them.
-func (d *Dialect) written(query string, args []any) (string, []any) {
-	if d.spell != nil {
-		query = d.spell(query)
+// translate translates a query and its parameters for the database.
+func (d *Dialect) translate(query string, args []any) (string, []any) {
+	if d.rewrite != nil {
+		query = d.rewrite(query)
 	}
-	return query, d.given(args)
+	return query, d.convert(args)
 }
 
 // queries are the connections and transactions of database/sql.
@@ -75,28 +75,28 @@ type queries interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// spelled runs queries in a dialect.
-type spelled struct {
+// translated runs queries after their translation.
+type translated struct {
 	*Dialect
 
 	on queries
 }
 
 // QueryContext is that of database/sql.
-func (s spelled) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	query, args = s.written(query, args)
+func (s translated) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	query, args = s.translate(query, args)
 	return s.on.QueryContext(ctx, query, args...)
 }
 
 // QueryRowContext is that of database/sql.
-func (s spelled) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	query, args = s.written(query, args)
+func (s translated) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	query, args = s.translate(query, args)
 	return s.on.QueryRowContext(ctx, query, args...)
 }
 
-// Snapshot is a transaction that reads. It must be closed.
+// Snapshot is a read transaction. It must be closed.
 type Snapshot struct {
-	spelled
+	translated
 
 	tx *sql.Tx
 }
@@ -104,7 +104,7 @@ type Snapshot struct {
 // Close ends the transaction.
 func (s *Snapshot) Close() { _ = s.tx.Rollback() } // nothing was written
 
-// IsUnique says whether an error is a violation of uniqueness.
+// IsUnique reports whether an error is a violation of uniqueness.
 func IsUnique(err error) bool {
 	if e, ok := errors.AsType[sqlite3.Error](err); ok {
 		return e.ExtendedCode == sqlite3.ErrConstraintUnique || e.ExtendedCode == sqlite3.ErrConstraintPrimaryKey
@@ -112,7 +112,7 @@ func IsUnique(err error) bool {
 	return sqlState(err) == "23505"
 }
 
-// IsCheck says whether an error is a violation of a CHECK constraint.
+// IsCheck reports whether an error is a violation of a CHECK constraint.
 func IsCheck(err error) bool {
 	if e, ok := errors.AsType[sqlite3.Error](err); ok {
 		return e.ExtendedCode == sqlite3.ErrConstraintCheck

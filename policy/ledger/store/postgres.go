@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// In PostgreSQL, a writer begins each transaction by an update of the one row of the table ledger, so that writers come one after another, as those of a
-// file do, and count the transactions in it. Nothing else is locked: what a later statement of the transaction reads is all that others have committed.
+// In PostgreSQL, a writer begins each transaction by an update of the single row of the table ledger, which counts transactions. This serializes writers, like
+// SQLite's lock. Nothing else is locked: later statements of the transaction read everything that others have committed.
 
-// ErrNoPostgres says that this program has no client of PostgreSQL.
+// ErrNoPostgres says that this program has no PostgreSQL driver.
 var ErrNoPostgres = errors.New("this program cannot keep a ledger in PostgreSQL")
 
 // ErrUnreachable says that a PostgreSQL database does not answer, or denies access.
 var ErrUnreachable = errors.New("the database cannot be reached")
 
-// Connect opens connections to a PostgreSQL database. A connection that writes waits for no lock longer than a few seconds, for no answer longer
-// than a statement may take, and its session ends soon after its network does.
+// Connect opens connections to a PostgreSQL database. A write connection waits a few seconds for a lock at most, and for an answer no longer than the statement
+// timeout; its session ends soon after its network connection is lost.
 type Connect func(ctx context.Context, url string, writes bool) (*sql.DB, error)
 
 // IsPostgres reports whether the name of a store is the URL of a PostgreSQL database.
@@ -32,8 +32,8 @@ func IsPostgres(store string) bool {
 	return strings.HasPrefix(store, "postgres://") || strings.HasPrefix(store, "postgresql://")
 }
 
-// Shown is the name of a store without its passwords, one of which may be among the parameters.
-func Shown(store string) string {
+// Redacted is the name of a store without passwords, which may also be in the URL's parameters.
+func Redacted(store string) string {
 	if !IsPostgres(store) {
 		return store
 	}
@@ -45,33 +45,33 @@ func Shown(store string) string {
 	return u.Redacted()
 }
 
-// now is the time by the database's clock, in microseconds since 1970.
+// now is the time of the database's clock, in microseconds since 1970.
 const now = `CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)`
 
-// Terms of PostgreSQL's SQL, in microseconds: the time by the database's clock since 1970; and for how long the row of a gateway, whose column at is its last
-// sign of life, has had none. While the database was down, none could give one.
+// SQL expressions for PostgreSQL, in microseconds: the time of the database's clock since 1970; and the time since a gateway's row was renewed (column at), or
+// since the database was started, because it cannot be renewed while that is down.
 const (
 	NowPostgres  = now
 	IdlePostgres = `least(` + now + ` - at, ` + now + ` - CAST(extract(epoch FROM pg_postmaster_start_time()) * 1000000 AS BIGINT))`
 )
 
 var postgresDialect = &Dialect{
-	spell:     spellings.of,
-	values:    asPostgres,
-	isolation: &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
+	rewrite:     rewrites.rewrite,
+	convertArgs: convertForPostgres,
+	isolation:   &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 
-	inherit: inheritPlace,
-	begin:   beginAlone,
+	inherit: inheritState,
+	begin:   beginExclusive,
 	intact:  "SAVEPOINT intact",
-	Commit:  commitForSure,
-	version: func(b *Book) (changes int64, err error) {
+	Commit:  commitVerified,
+	changeNumber: func(b *Book) (changes int64, err error) {
 		err = b.Row(`SELECT changes FROM ledger`).Scan(&changes)
-		return changes - b.Place.own + 1, err // never 0
+		return changes - b.State.own + 1, err // never 0
 	},
 
-	Among:   `= ANY (?)`,
-	Texts:   func(list []string) any { return cleaned(list) },
-	Numbers: func(list []int64) any { return list },
+	InList:     `= ANY (?)`,
+	StringList: func(list []string) any { return cleanAll(list) },
+	IntList:    func(list []int64) any { return list },
 
 	add: func(b *Book, _ time.Time) (id int64, err error) {
 		err = b.Row(`INSERT INTO instance (id, at) SELECT greatest(` + now + `, coalesce(max(id), 0) + 1), ` + now + ` FROM instance RETURNING id`).Scan(&id)
@@ -84,12 +84,12 @@ var postgresDialect = &Dialect{
 	Idle: IdlePostgres,
 
 	Day: `to_char(to_timestamp(day * 86400) AT TIME ZONE 'UTC', 'YYYY-MM-DD')`,
-	LookInto: `
+	RequestMatches: `
 	AND (?2 = '' OR model = ?2 OR record_json(record) ->> 'requested_model' = ?2)
 	AND (?3 = '' OR provider = ?3 OR jsonb_path_exists(record_json(record), '$.attempt_log[*] ? (@.provider == $p)', jsonb_build_object('p', CAST(?3 AS TEXT))))
 	AND (?4 = '' OR status = ?4 OR record_json(record) ->> 'error' = ?4 OR jsonb_path_exists(record_json(record),
 		'$.http_status ? (@ >= $low && @ <= $high)', jsonb_build_object('low', CAST(?5 AS BIGINT), 'high', CAST(?6 AS BIGINT))))`,
-	Waiting: `(SELECT rowid, ` + RequestColumns + ` FROM request UNION ALL
+	WithPending: `(SELECT rowid, ` + RequestColumns + ` FROM request UNION ALL
 	SELECT (CAST(1 AS BIGINT) << 61) + number, value ->> 0, value ->> 1, CAST(value ->> 2 AS BIGINT), value ->> 3, value ->> 4, value ->> 5, value ->> 6,
 	CAST(value ->> 7 AS BIGINT), CAST(value ->> 8 AS BIGINT), CAST(value ->> 9 AS BIGINT), CAST(value ->> 10 AS BIGINT), CAST(value ->> 11 AS BIGINT),
 	CAST(value ->> 12 AS BIGINT), CAST(value ->> 13 AS BIGINT), CAST(value ->> 14 AS BIGINT), convert_to(value ->> 15, 'UTF8'), value ->> 16, value ->> 17
@@ -108,13 +108,13 @@ WHERE datname = current_database() AND checksum_failures > 0`},
 	},
 }
 
-// orphans are a table's rows without the row that they refer to.
+// orphans selects a table's rows whose referenced row does not exist.
 func orphans(table, column, parent, key string) string {
 	return fmt.Sprintf(`SELECT format('%%s %%s refers to a missing %[3]s', '%[1]s', c.%[2]s) FROM %[1]s c LEFT JOIN %[3]s p ON p.%[4]s = c.%[2]s
 WHERE c.%[2]s IS NOT NULL AND p.%[4]s IS NULL`, table, column, parent, key)
 }
 
-// PostgreSQL is the store in a database. Charge logs and locks, which are this machine's, are in a directory, under the ledger's own name.
+// PostgreSQL is a store in a database. Charge logs and locks of this machine are in dir, and named by the ledger's id.
 func PostgreSQL(url string, connect Connect, dir string) (*Database, error) {
 	if connect == nil {
 		return nil, ErrNoPostgres
@@ -125,17 +125,17 @@ func PostgreSQL(url string, connect Connect, dir string) (*Database, error) {
 			return err
 		}
 		err := b.migrateDatabase(ctx)
-		b.Path = filepath.Join(dir, "ledger-"+b.Place.ledger)
+		b.Path = filepath.Join(dir, "ledger-"+b.State.ledger)
 		return err
 	}
 	return &Database{Dialect: &d, open: func(ctx context.Context, writes bool) (*sql.DB, error) { return connect(ctx, url, writes) }}, nil
 }
 
-// checkSettings reads back the settings that the money depends on.
+// checkSettings checks the settings that durable commits depend on.
 func (b *Book) checkSettings() error {
 	for _, s := range []struct{ setting, never string }{
-		{"fsync", "off"},              // a crash of the database's machine may damage everything
-		{"synchronous_commit", "off"}, // a commit may be lost after it was answered
+		{"fsync", "off"},              // a crash of the database's machine may corrupt everything
+		{"synchronous_commit", "off"}, // a commit may be lost after it was acknowledged
 	} {
 		var have string
 		if err := b.Row(`SELECT current_setting(?)`, s.setting).Scan(&have); err != nil {
@@ -151,7 +151,7 @@ func (b *Book) checkSettings() error {
 // firstPostgres is the version that a ledger in PostgreSQL begins with.
 const firstPostgres = 8
 
-// migrateDatabase runs the steps that the store lacks, in one transaction, while no other process does.
+// migrateDatabase runs the missing migrations in one transaction, under an advisory lock.
 func (b *Book) migrateDatabase(ctx context.Context) error {
 	tx, err := b.conn.BeginTx(ctx, nil)
 	if err != nil {
@@ -166,7 +166,7 @@ func (b *Book) migrateDatabase(ctx context.Context) error {
 		return newerStore(have)
 	}
 	for v := max(have+1, firstPostgres); v <= SchemaVersion; v++ {
-		step, err := schema.ReadFile("schema/postgres/" + strconv.Itoa(v) + ".sql")
+		step, err := schemaFiles.ReadFile("schema/postgres/" + strconv.Itoa(v) + ".sql")
 		if err != nil {
 			return err
 		}
@@ -177,13 +177,13 @@ func (b *Book) migrateDatabase(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := tx.QueryRowContext(ctx, `SELECT id, changes FROM ledger`).Scan(&b.Place.ledger, &b.Place.changes); err != nil {
+	if err := tx.QueryRowContext(ctx, `SELECT id, changes FROM ledger`).Scan(&b.State.ledger, &b.State.changes); err != nil {
 		return err
 	}
 	return tx.Commit()
 }
 
-// versionOf is the schema's version, zero where there is none.
+// versionOf takes the advisory lock and returns the schema's version, zero if there is no schema.
 func versionOf(ctx context.Context, tx *sql.Tx) (have int, err error) {
 	const lock = 0x626172646f // an arbitrary number
 	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, lock); err != nil {
@@ -200,7 +200,7 @@ func versionOf(ctx context.Context, tx *sql.Tx) (have int, err error) {
 	return 0, MakeSchema(ctx, tx)
 }
 
-// MakeSchema makes the schema of the connection's search path, if it is missing.
+// MakeSchema creates the schema of the connection's search path, if it is missing.
 func MakeSchema(ctx context.Context, tx *sql.Tx) error {
 	var create sql.NullString
 	const missing = `SELECT CASE WHEN current_schema() IS NULL THEN format('CREATE SCHEMA %I', trim(split_part(current_setting('search_path'), ',', 1), ' "')) END`
@@ -211,28 +211,28 @@ func MakeSchema(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// ForPostgres is a query in SQLite's form, with its parameters, as PostgreSQL reads both. Queries are constants of the program: each is translated once.
+// ForPostgres translates a query in SQLite's syntax, and its parameters, for PostgreSQL. Queries are constants of the program: each is translated once.
 func ForPostgres(query string, args []any) (text string, values []any) {
-	return spellings.of(query), asPostgres(args)
+	return rewrites.rewrite(query), convertForPostgres(args)
 }
 
-// speller translates queries, each once. Queries are constants of this package, so they are few.
-type speller struct{ known sync.Map }
+// rewriter translates queries, each once. Queries are constants, so they are few.
+type rewriter struct{ cache sync.Map }
 
-var spellings speller
+var rewrites rewriter
 
-func (s *speller) of(query string) string {
-	if text, ok := s.known.Load(query); ok {
+func (s *rewriter) rewrite(query string) string {
+	if text, ok := s.cache.Load(query); ok {
 		text, _ := text.(string)
 		return text
 	}
-	text := spelledForPostgres(query)
-	s.known.Store(query, text)
+	text := rewriteForPostgres(query)
+	s.cache.Store(query, text)
 	return text
 }
 
-// spelledForPostgres writes parameters, ? and ?12, as $1 and $12, and leaves out hints to SQLite.
-func spelledForPostgres(query string) string {
+// rewriteForPostgres replaces parameters, ? and ?12, by $1 and $12, and removes SQLite's hints.
+func rewriteForPostgres(query string) string {
 	query = strings.ReplaceAll(query, " NOT INDEXED", "")
 	var b strings.Builder
 	quoted, count := false, 0
@@ -252,9 +252,9 @@ func spelledForPostgres(query string) string {
 	return b.String()
 }
 
-// asPostgres converts parameters: truth values are 0 and 1, as in SQLite, and texts have neither zero characters nor invalid UTF-8, which PostgreSQL refuses.
-// What callers send may have both, and a charge must not be refused for that.
-func asPostgres(args []any) []any {
+// convertForPostgres converts parameters: booleans to 0 and 1, as in SQLite; in strings it replaces NUL characters and invalid UTF-8, which PostgreSQL
+// refuses. Callers may send both, and a charge must not be refused for that.
+func convertForPostgres(args []any) []any {
 	out := make([]any, len(args))
 	for i, a := range args {
 		switch v := reflect.ValueOf(a); v.Kind() {
@@ -277,7 +277,7 @@ func clean(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, unknown), "\x00", unknown)
 }
 
-func cleaned(list []string) []string {
+func cleanAll(list []string) []string {
 	out := make([]string, len(list))
 	for i, s := range list {
 		out[i] = clean(s)

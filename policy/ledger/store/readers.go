@@ -7,26 +7,26 @@ import (
 	"sync/atomic"
 )
 
-// Readers are the read connections, which are replaced when the store's file is.
+// Readers are the read connections. They are replaced when the store's file was replaced.
 type Readers struct {
 	*Dialect
 
-	now    atomic.Pointer[sql.DB]
-	before *sql.DB // closed at the next replacement, because queries may still use it
+	current  atomic.Pointer[sql.DB]
+	previous *sql.DB // closed at the next replacement, because queries may still use it
 }
 
-// Replace switches later queries to other connections. Only one goroutine may call it.
+// Replace switches to other connections for later queries. Only one goroutine may call it.
 func (r *Readers) Replace(db *sql.DB) {
-	if r.before != nil {
-		_ = r.before.Close()
+	if r.previous != nil {
+		_ = r.previous.Close()
 	}
-	r.before = r.now.Swap(db)
+	r.previous = r.current.Swap(db)
 }
 
 // Close closes the current and the previous connections.
 func (r *Readers) Close() error {
 	var errs []error
-	for _, db := range []*sql.DB{r.before, r.now.Load()} {
+	for _, db := range []*sql.DB{r.previous, r.current.Load()} {
 		if db != nil {
 			errs = append(errs, db.Close())
 		}
@@ -34,13 +34,13 @@ func (r *Readers) Close() error {
 	return errors.Join(errs...)
 }
 
-// readTries is how often a read is tried whose connection is lost: after a database was restarted, all that wait for their next query are.
+// readTries is the maximum number of attempts of a read whose connection is lost: after a restart of the database all pooled connections are.
 const readTries = 5
 
 // QueryContext is that of sql.DB.
 func (r *Readers) QueryContext(ctx context.Context, query string, args ...any) (rows *sql.Rows, err error) {
 	for range readTries {
-		rows, err = spelled{r.Dialect, r.now.Load()}.QueryContext(ctx, query, args...)
+		rows, err = translated{r.Dialect, r.current.Load()}.QueryContext(ctx, query, args...)
 		if !IsLost(err) || ctx.Err() != nil {
 			break
 		}
@@ -51,7 +51,7 @@ func (r *Readers) QueryContext(ctx context.Context, query string, args ...any) (
 // QueryRowContext is that of sql.DB.
 func (r *Readers) QueryRowContext(ctx context.Context, query string, args ...any) (row *sql.Row) {
 	for range readTries {
-		row = spelled{r.Dialect, r.now.Load()}.QueryRowContext(ctx, query, args...)
+		row = translated{r.Dialect, r.current.Load()}.QueryRowContext(ctx, query, args...)
 		if !IsLost(row.Err()) || ctx.Err() != nil {
 			break
 		}
@@ -59,12 +59,12 @@ func (r *Readers) QueryRowContext(ctx context.Context, query string, args ...any
 	return row
 }
 
-// Start begins a transaction that reads.
+// Start begins a read transaction.
 func (r *Readers) Start(ctx context.Context) (*Snapshot, error) {
 	for try := 1; ; try++ {
-		tx, err := r.now.Load().BeginTx(ctx, r.isolation)
+		tx, err := r.current.Load().BeginTx(ctx, r.isolation)
 		if err == nil {
-			return &Snapshot{spelled{r.Dialect, tx}, tx}, nil
+			return &Snapshot{translated{r.Dialect, tx}, tx}, nil
 		}
 		if !IsLost(err) || try == readTries || ctx.Err() != nil {
 			return nil, err
@@ -108,7 +108,7 @@ type Queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// Text reads a row of one text.
+// Text scans a row of one string.
 func Text(row Scanner) (s string, err error) {
 	err = row.Scan(&s)
 	return s, err

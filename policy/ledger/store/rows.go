@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Bulk is a statement for many rows at once, in a prepared form for each of rowCounts, which is written when it is first needed.
+// Bulk is a statement for many rows, with a query for each of rowCounts, which is built on first use.
 type Bulk struct {
 	Width   int // parameters of a row
 	queries [len(rowCounts)]func() string
@@ -16,7 +16,7 @@ type Bulk struct {
 // rowCounts are the numbers of rows of the prepared statements. The last one is 1.
 var rowCounts = [...]int{64, 16, 4, 1}
 
-// NewBulk makes the statements of rows between two texts. In the text of a row, $1 is its first parameter.
+// NewBulk returns the statement of rows between two texts. In the text of a row, $1 is its first parameter.
 func NewBulk(before, row, after string) *Bulk {
 	t := &Bulk{}
 	for strings.Contains(row, "$"+strconv.Itoa(t.Width+1)) {
@@ -34,7 +34,7 @@ func NewBulk(before, row, after string) *Bulk {
 	return t
 }
 
-// numbered writes the parameters of a row as those of a statement, in which the first one comes after some others.
+// numbered numbers the parameters of a row in a statement, after those of earlier rows.
 func numbered(row string, width, others int) string {
 	for p := width; p > 0; p-- { // $1 is the beginning of $10
 		row = strings.ReplaceAll(row, "$"+strconv.Itoa(p), "?"+strconv.Itoa(others+p))
@@ -42,7 +42,7 @@ func numbered(row string, width, others int) string {
 	return row
 }
 
-// each runs the statements for rows, whose values follow each other.
+// each runs the queries for rows. values are the concatenated values of the rows.
 func (t *Bulk) each(values []any, run func(query string, values []any) error) error {
 	for i, n := range rowCounts {
 		for size := n * t.Width; len(values) >= size; values = values[size:] {
@@ -54,7 +54,7 @@ func (t *Bulk) each(values []any, run func(query string, values []any) error) er
 	return nil
 }
 
-// ExecAll runs the statements for rows, and returns how many rows they changed.
+// ExecAll runs a statement for rows, and returns the number of changed rows.
 func (b *Book) ExecAll(t *Bulk, values []any) (changed int64, err error) {
 	err = t.each(values, func(query string, values []any) error {
 		n, err := b.Exec(query, values...)
@@ -64,7 +64,7 @@ func (b *Book) ExecAll(t *Bulk, values []any) (changed int64, err error) {
 	return changed, err
 }
 
-// QueryAll runs the statements for rows, which return rows.
+// QueryAll runs a statement for rows, and scans the rows that it returns.
 func (b *Book) QueryAll(t *Bulk, values []any, scan func(Scanner) error) error {
 	return t.each(values, func(query string, values []any) error {
 		s, err := b.statement(query) //nolint:sqlclosecheck // kept, and closed with the book

@@ -14,7 +14,7 @@ func TestAStoreIsShownWithoutItsPasswords(t *testing.T) {
 		"postgres://user@db.example/bardo?password=secret&sslpassword=other": "postgres://user@db.example/bardo",
 		"postgres://user:secret@db.example:port/bardo":                       "in PostgreSQL",
 	} {
-		if got := store.Shown(name); got != want {
+		if got := store.Redacted(name); got != want {
 			t.Errorf("%s is shown as %s", name, got)
 		}
 	}

@@ -14,10 +14,10 @@ import (
 	_ "github.com/mattn/go-sqlite3" // the "sqlite3" driver
 )
 
-// recordText is a request's record as text, for SQLite's JSON functions.
+// recordText is a request's record as a string, for SQLite's JSON functions.
 const recordText = `CAST(coalesce(record, '{}') AS TEXT)`
 
-// sqliteDialect is the dialect of a file of this machine.
+// sqliteDialect is the dialect of a file on this machine.
 var sqliteDialect = &Dialect{
 	prepare: func(ctx context.Context, b *Book) error {
 		if err := b.checkPragmas(); err != nil {
@@ -27,13 +27,13 @@ var sqliteDialect = &Dialect{
 	},
 	begin:  func(b *Book) error { return b.Do("BEGIN IMMEDIATE") },
 	Commit: func(b *Book) error { return b.Do("COMMIT") },
-	version: func(b *Book) (v int64, err error) {
+	changeNumber: func(b *Book) (v int64, err error) {
 		err = b.Row("PRAGMA data_version").Scan(&v)
 		return v, err
 	},
-	Among:   `IN (SELECT value FROM json_each(?))`,
-	Texts:   func(list []string) any { return asJSON(list) },
-	Numbers: func(list []int64) any { return asJSON(list) },
+	InList:     `IN (SELECT value FROM json_each(?))`,
+	StringList: func(list []string) any { return asJSON(list) },
+	IntList:    func(list []int64) any { return asJSON(list) },
 
 	add: func(b *Book, at time.Time) (id int64, err error) {
 		err = b.Row(`INSERT INTO instance (at) VALUES (?) RETURNING id`, at.UnixMicro()).Scan(&id)
@@ -43,14 +43,14 @@ var sqliteDialect = &Dialect{
 		n, err := b.Exec(`UPDATE instance SET at = ? WHERE id = ?`, at.UnixMicro(), b.Instance)
 		return n == 1, err
 	},
-	Idle: `1 << 62`, // whether it runs is what the lock on its file tells
+	Idle: `1 << 62`, // the lock on a gateway's file is enough
 
 	Day: `date(day * 86400, 'unixepoch')`,
-	LookInto: `
+	RequestMatches: `
 	AND (?2 = '' OR model = ?2 OR json_extract(` + recordText + `, '$.requested_model') = ?2)
 	AND (?3 = '' OR provider = ?3 OR EXISTS (SELECT 1 FROM json_each(` + recordText + `, '$.attempt_log') AS a WHERE json_extract(a.value, '$.provider') = ?3))
 	AND (?4 = '' OR status = ?4 OR json_extract(` + recordText + `, '$.error') = ?4 OR json_extract(` + recordText + `, '$.http_status') BETWEEN ?5 AND ?6)`,
-	Waiting: `(SELECT rowid, ` + RequestColumns + ` FROM request UNION ALL
+	WithPending: `(SELECT rowid, ` + RequestColumns + ` FROM request UNION ALL
 	SELECT (1 << 61) + key, value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
 	value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14, value ->> 15, value ->> 16, value ->> 17 FROM json_each(?10))`,
 	Audits: []Invariant{
@@ -61,13 +61,13 @@ SELECT integrity_check FROM pragma_integrity_check WHERE integrity_check <> 'ok'
 	},
 }
 
-// asJSON is a list of texts or numbers in JSON.
+// asJSON is a list of strings or numbers in JSON.
 func asJSON(list any) string {
-	text, _ := json.Marshal(list) // such a list always has a JSON form
+	text, _ := json.Marshal(list) // cannot fail
 	return string(text)
 }
 
-// SQLite is the store in a file, which is created if it is missing, readable only by its owner; the files beside it inherit the mode.
+// SQLite is a store in a file, which is created if it is missing, with mode 0600; the files beside it inherit the mode.
 func SQLite(name string) (*Database, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -91,8 +91,8 @@ func SQLite(name string) (*Database, error) {
 	}}, nil
 }
 
-// writeDSN names the store for the writer's connection, which makes no new file: where one was removed, it has to be missed. The driver and SQLite
-// ignore a parameter that they do not know, so checkPragmas reads back what came of them.
+// writeDSN is the data source name of the write connection. It does not create a file, so that a removed one is detected. The driver and SQLite
+// ignore unknown parameters, so checkPragmas reads the settings back.
 func writeDSN(path string) string {
 	return dsn(path, url.Values{
 		"_journal_mode": {"WAL"}, "_synchronous": {"FULL"}, "_busy_timeout": {"5000"}, "_foreign_keys": {"on"}, "_txlock": {"immediate"}, "mode": {"rw"},
@@ -106,7 +106,7 @@ func dsn(path string, params url.Values) string {
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: params.Encode()}).String()
 }
 
-// checkPragmas reads back the settings that the money depends on.
+// checkPragmas checks the settings that durable commits depend on.
 func (b *Book) checkPragmas() error {
 	for _, p := range []struct{ query, want string }{
 		{"PRAGMA journal_mode", "wal"},
@@ -125,7 +125,7 @@ func (b *Book) checkPragmas() error {
 	return nil
 }
 
-// migrateFile runs the steps that the store lacks, in one transaction.
+// migrateFile runs the missing migrations in one transaction.
 func (b *Book) migrateFile(ctx context.Context) error {
 	var version int
 	if err := b.Row("PRAGMA user_version").Scan(&version); err != nil || version == SchemaVersion {
@@ -144,7 +144,7 @@ func (b *Book) migrateFile(ctx context.Context) error {
 		return newerStore(have)
 	}
 	for v := have + 1; v <= SchemaVersion; v++ {
-		step, err := schema.ReadFile("schema/" + strconv.Itoa(v) + ".sql")
+		step, err := schemaFiles.ReadFile("schema/" + strconv.Itoa(v) + ".sql")
 		if err != nil {
 			return err
 		}

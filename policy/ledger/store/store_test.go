@@ -14,11 +14,11 @@ import (
 )
 
 func TestTheStepsOfTheSchemaAreComplete(t *testing.T) {
-	steps, err := fs.Glob(schema, "schema/*.sql")
+	steps, err := fs.Glob(schemaFiles, "schema/*.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
-	later, err := fs.Glob(schema, "schema/postgres/*.sql")
+	later, err := fs.Glob(schemaFiles, "schema/postgres/*.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestQueriesAreSpelledForPostgreSQL(t *testing.T) {
 		`SELECT ?2, ?1, ?12`:                                  `SELECT $2, $1, $12`,
 		`SELECT '$.x ? (@ == "it''s")', ? FROM t NOT INDEXED`: `SELECT '$.x ? (@ == "it''s")', $1 FROM t`,
 	} {
-		if have := spelledForPostgres(query); have != want {
+		if have := rewriteForPostgres(query); have != want {
 			t.Errorf("%s, want %s", have, want)
 		}
 	}
@@ -91,7 +91,7 @@ func TestWhatWasNotSentIsAnOutage(t *testing.T) {
 		{errors.Join(unsent(true), context.Canceled), false}, // nobody waits for it
 		{errors.Join(unsent(true), context.DeadlineExceeded), true},
 	} {
-		if reason, away := Outage(c.err); away != c.away || away && reason != Away {
+		if reason, away := Outage(c.err); away != c.away || away && reason != Unreachable {
 			t.Errorf("%v: %q %v", c.err, reason, away)
 		}
 	}

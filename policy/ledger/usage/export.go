@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/policy/ledger/store"
 )
 
-// EachRequest yields the requests of a filter's account and times, one at a time, in the order in which they came into the store, and then those that it lacks.
+// EachRequest yields the requests of a filter's account and period, one at a time, in insertion order, and then those that are not in the store yet.
 // Requests older than the retention are deleted. It stops at the first error that yield returns.
 func (v *View) EachRequest(ctx context.Context, f RequestFilter, yield func(*Request) error) error {
 	since, until := f.Micros()
@@ -28,20 +28,20 @@ FROM request WHERE (?1 = '' OR account = ?1) AND at BETWEEN ?2 AND ?3 ORDER BY r
 	return nil
 }
 
-// Mark is a place in the order in which requests came into the store: behind one of them. The zero value is before all.
+// Mark is a position in the insertion order of requests: after one of them. The zero value is before all.
 type Mark struct {
 	Row int64  `json:"row"`
-	ID  string `json:"request_id"` // of the request, by which it is noticed that the store numbers anew
+	ID  string `json:"request_id"` // of the request; it detects that the store assigned the row number again
 }
 
-// LastMark is behind the last request. In PostgreSQL requests before it may come into the store after it, while the transactions that write them last.
+// LastMark is the position of the last request. In PostgreSQL, transactions that are still open may add requests before it.
 func LastMark(ctx context.Context, r store.Queryer) (Mark, error) {
 	return mark(ctx, r, `SELECT rowid, id FROM request ORDER BY rowid DESC LIMIT 1`)
 }
 
-// After are the requests behind a mark and not behind another, in their order, at most so many, and the mark behind them. Where the request of the mark is not in
-// the store any more, or has another number, they begin with the first: none is left out, and some may be returned again.
-func After(ctx context.Context, r store.Queryer, m, last Mark, most int) (list []Request, next Mark, err error) {
+// After returns up to limit requests after a mark and up to another, in insertion order, and the mark of the last one. If the mark's request was
+// removed, or has another row number, they begin with the first one: none is skipped, and some may be returned again.
+func After(ctx context.Context, r store.Queryer, m, last Mark, limit int) (list []Request, next Mark, err error) {
 	at, err := mark(ctx, r, `SELECT rowid, id FROM request WHERE rowid = ?`, m.Row)
 	if err != nil {
 		return nil, m, err
@@ -49,7 +49,7 @@ func After(ctx context.Context, r store.Queryer, m, last Mark, most int) (list [
 	if at != m {
 		m = Mark{}
 	}
-	list, err = store.ReadAll(ctx, r, scanRequest, `SELECT `+store.RequestColumns+` FROM request WHERE rowid > ? AND rowid <= ? ORDER BY rowid LIMIT ?`, m.Row, last.Row, most)
+	list, err = store.ReadAll(ctx, r, scanRequest, `SELECT `+store.RequestColumns+` FROM request WHERE rowid > ? AND rowid <= ? ORDER BY rowid LIMIT ?`, m.Row, last.Row, limit)
 	if err != nil || len(list) == 0 {
 		return nil, m, err
 	}
@@ -69,7 +69,7 @@ func mark(ctx context.Context, r store.Queryer, query string, args ...any) (Mark
 	return found[0], nil
 }
 
-// Micros are the first and last time of a filter, in microseconds since 1970.
+// Micros is the period of a filter, in microseconds since 1970.
 func (f *RequestFilter) Micros() (since, until int64) {
 	until = int64(1) << 62
 	if !f.Since.IsZero() {

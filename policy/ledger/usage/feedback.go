@@ -11,18 +11,18 @@ import (
 	"bardo.money/gateway/policy/ledger/store"
 )
 
-// Feedback is what a caller said of an answer.
+// Feedback is a caller's rating of an answer.
 type Feedback struct {
 	RequestID string
 	Account   policy.Account // of the request; "" for an anonymous one
 	At        time.Time
 	Score     int64  // in millionths, 0 to PerfectScore
-	Reason    string // "" for none; as it is stored, see SealReason
-	Task      string // what the request was for, and in which regime, as its record has it
-	Regime    string
+	Reason    string // "" for none; stored encrypted, see SealReason
+	Task      string // of the request's record
+	Regime    string // of the request's record
 }
 
-// ErrNotOwner says that another account has said something of this request.
+// ErrNotOwner says that another account owns the request's feedback.
 var ErrNotOwner = errors.New("another account owns this request")
 
 // PerfectScore is the highest score.
@@ -30,8 +30,8 @@ const PerfectScore = 1_000_000
 
 const selectFeedback = `SELECT request, account, at, score, reason, task, regime FROM feedback WHERE request = ?`
 
-// Rate stores what a caller said of an answer, in place of what it said before, which it returns; ok is false if it said nothing before. It may run twice:
-// what it found before its own row is what it finds again. The error is ErrNotOwner for another account's request.
+// Rate stores a caller's feedback on an answer, and returns the feedback that it replaces; ok is false if there was none. It may run again after a
+// rollback. The error is ErrNotOwner for another account's request.
 func Rate(b *store.Book, f *Feedback) (before Feedback, ok bool, err error) {
 	before, err = scanFeedback(b.Row(selectFeedback, f.RequestID))
 	if ok = err == nil; !ok && !errors.Is(err, sql.ErrNoRows) {
@@ -46,7 +46,7 @@ ON CONFLICT (request) DO UPDATE SET at = excluded.at, score = excluded.score, re
 	return before, ok, err
 }
 
-// FeedbackOn is what the caller said of an answer; ok is false if it said nothing.
+// FeedbackOn reads the feedback on an answer; ok is false if there is none.
 func FeedbackOn(ctx context.Context, reads *store.Readers, request string) (f Feedback, ok bool, err error) {
 	f, err = scanFeedback(reads.QueryRowContext(ctx, selectFeedback, request))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -58,7 +58,7 @@ func FeedbackOn(ctx context.Context, reads *store.Readers, request string) (f Fe
 	return f, true, nil
 }
 
-// FeedbackRow is the feedback on requests of one task in one regime.
+// FeedbackRow is the mean feedback on requests of one task in one regime.
 type FeedbackRow struct {
 	Task    string  `json:"task"`
 	Regime  string  `json:"regime"`
@@ -66,7 +66,7 @@ type FeedbackRow struct {
 	Score   float64 `json:"mean_score"` // 0 to 1
 }
 
-// FeedbackByTask sums feedback by task and regime, of one account or, for "", of all.
+// FeedbackByTask sums feedback by task and regime, of one account or, if it is "", of all.
 func FeedbackByTask(ctx context.Context, reads *store.Readers, account policy.Account) ([]FeedbackRow, error) {
 	rows, err := store.ReadAll(ctx, reads, func(s store.Scanner) (r FeedbackRow, err error) {
 		err = s.Scan(&r.Task, &r.Regime, &r.Answers, &r.Score)
@@ -87,7 +87,7 @@ func scanFeedback(row store.Scanner) (f Feedback, err error) {
 	return f, nil
 }
 
-// PruneFeedback removes feedback from before a time.
+// PruneFeedback removes up to PruneLimit rows from before a time, in microseconds since 1970, and returns how many.
 func PruneFeedback(b *store.Book, before int64) (int64, error) {
 	return b.Exec(`DELETE FROM feedback WHERE request IN (SELECT request FROM feedback WHERE at < ? LIMIT ?)`, before, PruneLimit)
 }

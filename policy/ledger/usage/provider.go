@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/policy/ledger/store"
 )
 
-// AtProvider counts the requests that a provider answered between two times, and sums their provider cost, by model. Requests older than the retention are
+// AtProvider counts the requests that a provider answered in a period, and sums their provider cost, by model. Requests older than the retention are
 // deleted.
 func (v *View) AtProvider(ctx context.Context, p policy.ProviderID, from, to time.Time) ([]Row, error) {
 	first, last := from.UnixMicro(), to.UnixMicro()

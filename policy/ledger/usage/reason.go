@@ -13,10 +13,10 @@ import (
 // sealedReason is the prefix of an encrypted reason. Earlier versions stored reasons in clear, without it.
 const sealedReason = "enc:"
 
-// reasonRow names the row that a reason belongs to.
+// reasonRow is the associated data that binds an encrypted reason to its row.
 func reasonRow(request string) string { return "reason " + request }
 
-// SealReason is a reason as it is stored: encrypted, in base64, behind sealedReason.
+// SealReason is a reason's stored form: encrypted, in base64, after sealedReason.
 func SealReason(texts seal.Sealer, request, reason string) string {
 	if reason == "" {
 		return ""
@@ -24,7 +24,7 @@ func SealReason(texts seal.Sealer, request, reason string) string {
 	return sealedReason + base64.RawStdEncoding.EncodeToString(texts.Seal(reasonRow(request), []byte(reason)))
 }
 
-// OpenReason reads a stored reason: "" where it was encrypted with another key.
+// OpenReason decrypts a stored reason; "" if it was encrypted with another key.
 func OpenReason(texts seal.Sealer, request, stored string) string {
 	sealed, ok := strings.CutPrefix(stored, sealedReason)
 	if !ok {
@@ -41,7 +41,7 @@ func OpenReason(texts seal.Sealer, request, stored string) string {
 	return string(reason)
 }
 
-// SealReasons encrypts some of the reasons that an earlier version stored in clear, and returns how many.
+// SealReasons encrypts up to PruneLimit reasons that an earlier version stored in clear, and returns how many.
 func SealReasons(b *store.Book, texts seal.Sealer) (int64, error) {
 	found, err := store.ReadAll(context.Background(), b, func(s store.Scanner) (f Feedback, err error) {
 		err = s.Scan(&f.RequestID, &f.Reason)

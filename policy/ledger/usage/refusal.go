@@ -10,21 +10,21 @@ import (
 	"bardo.money/gateway/policy/ledger/store"
 )
 
-// Refusal is a request that was refused before a provider was called: it is only counted and has no row.
+// Refusal is a request that was refused before a provider was called: it is counted and has no row.
 type Refusal struct {
 	RequestID string
 	Account   policy.Account // "" without a key
 	Reason    string         // the error's code
 	Status    int            // HTTP
-	Record    []byte         // as Charge.Record; nil if it is not to be stored
+	Record    []byte         // as Charge.Record; nil if it is not kept
 	At        time.Time      // zero means now
 }
 
 // Limits of refusals in memory.
 const (
-	refusalCounts  = 4096 // counters that are not written yet
-	latestRefusals = 1024 // refusals with a record, for Request
-	refusalRecord  = 4096 // bytes of one record
+	maxRefusalCounts  = 4096 // counters that are not written yet
+	maxLatestRefusals = 1024 // refusals with a record, for Request
+	maxRefusalRecord  = 4096 // bytes of one record
 )
 
 // otherRefusals is the reason of refusals beyond the limit of counters.
@@ -38,15 +38,15 @@ type refusalKey struct {
 	status  int
 }
 
-// Refusals counts refused requests until the counters are written, and has the latest ones. The zero value is empty.
+// Refusals counts refused requests until the counters are written, and keeps the latest ones. The zero value is empty. Safe for concurrent use.
 type Refusals struct {
-	mu     sync.Mutex
-	counts Counts
-	latest []*Refusal // oldest first
-	of     map[policy.Account]int
+	mu         sync.Mutex
+	counts     Counts
+	latest     []*Refusal // oldest first
+	perAccount map[policy.Account]int
 }
 
-// Count counts a refusal. It is found for a while by its request.
+// Count counts a refusal. Find returns it for a while.
 func (s *Refusals) Count(r Refusal) {
 	s.add(refusalKey{r.Account, r.At.Unix() / 60, r.Reason, r.Status}, 1)
 	s.addLatest(&r)
@@ -59,38 +59,39 @@ func (s *Refusals) add(k refusalKey, n int64) {
 	if s.counts == nil {
 		s.counts = Counts{}
 	}
-	if _, ok := s.counts[k]; !ok && len(s.counts) >= refusalCounts {
+	if _, ok := s.counts[k]; !ok && len(s.counts) >= maxRefusalCounts {
 		k = refusalKey{minute: k.minute / 60 * 60, reason: otherRefusals}
 	}
 	s.counts[k] += n
 }
 
-// addLatest stores a refusal, if there is no room in place of an older one.
+// addLatest keeps a refusal, if there is no space in place of an older one.
 func (s *Refusals) addLatest(r *Refusal) {
-	if r.Record == nil || len(r.Record) > refusalRecord {
+	if r.Record == nil || len(r.Record) > maxRefusalRecord {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.of == nil {
-		s.of = map[policy.Account]int{}
+	if s.perAccount == nil {
+		s.perAccount = map[policy.Account]int{}
 	}
-	if len(s.latest) >= latestRefusals {
+	if len(s.latest) >= maxLatestRefusals {
 		s.drop(r.Account)
 	}
 	s.latest = append(s.latest, r)
-	s.of[r.Account]++
+	s.perAccount[r.Account]++
 }
 
-// drop removes the oldest refusal; the account's own one if it has its share, so that who is refused thousands of times a second leaves those of others there.
+// drop removes the oldest refusal: that of the account if it has its share or more, so that a caller with thousands of refusals a second does not displace those
+// of others.
 func (s *Refusals) drop(account policy.Account) {
 	i := 0
-	if s.of[account]*len(s.of) >= latestRefusals {
+	if s.perAccount[account]*len(s.perAccount) >= maxLatestRefusals {
 		i = slices.IndexFunc(s.latest, func(r *Refusal) bool { return r.Account == account })
 	}
 	of := s.latest[i].Account
-	if s.of[of]--; s.of[of] == 0 {
-		delete(s.of, of)
+	if s.perAccount[of]--; s.perAccount[of] == 0 {
+		delete(s.perAccount, of)
 	}
 	s.latest = slices.Delete(s.latest, i, i+1)
 }
@@ -119,14 +120,14 @@ func (s *Refusals) Take() Counts {
 	return counts
 }
 
-// PutBack counts again what could not be written.
+// PutBack adds counters that could not be written.
 func (s *Refusals) PutBack(c Counts) {
 	for k, n := range c {
 		s.add(k, n)
 	}
 }
 
-// AddRefusals adds to the stored counters, and to the sums of the transaction. It may run twice.
+// AddRefusals adds counters to the stored ones, and to the sums of the transaction. It may run again after a rollback.
 func (t *Tally) AddRefusals(b *store.Book, c Counts) error {
 	for k, n := range c {
 		if _, err := b.Exec(`INSERT INTO refusal (account, minute, reason, status, requests) VALUES (?, ?, ?, ?, ?)
@@ -140,7 +141,7 @@ ON CONFLICT (account, minute, reason, status) DO UPDATE SET requests = refusal.r
 	return nil
 }
 
-// PruneRefusals removes counters from before a time.
+// PruneRefusals removes up to PruneLimit counters from before a time, and returns how many.
 func PruneRefusals(b *store.Book, before time.Time) (int64, error) {
 	return b.Exec(`DELETE FROM refusal WHERE (account, minute, reason, status) IN
 	(SELECT account, minute, reason, status FROM refusal WHERE minute < ? LIMIT ?)`, before.Unix()/60, PruneLimit)

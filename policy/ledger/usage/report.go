@@ -15,43 +15,43 @@ import (
 	"bardo.money/gateway/policy/ledger/store"
 )
 
-// Query says what a report sums: which requests, and by what.
+// Query selects the requests that a report sums, and the dimensions.
 type Query struct {
 	Filter
 
-	By   []By // 1 to MostDimensions, each once
-	Most int  // rows; 0 means MostRows
+	By      []By // 1 to MostDimensions, each once
+	MaxRows int  // rows; 0 means MostRows
 }
 
-// Limits of a report: it is sorted in memory.
+// Limits of a report, which is sorted in memory.
 const (
-	MostDimensions = 3
-	MostRows       = 100_000
+	MaxDimensions = 3
+	MaxRows       = 100_000
 )
 
-// What is wrong with a query.
+// Errors of a query.
 var (
-	ErrBy      = fmt.Errorf("expected 1 to %d different ones of %s", MostDimensions, strings.Join(Dimensions(), ", "))
+	ErrBy      = fmt.Errorf("expected 1 to %d different ones of %s", MaxDimensions, strings.Join(Dimensions(), ", "))
 	ErrTooMany = errors.New("the report has too many rows: narrow its period, or sum by less")
 )
 
 // Sum is the usage of the requests that share a value in every dimension of a query.
 type Sum struct {
-	Names []string // of these values, in the order of Query.By
-	Row            // Name is the first of them
+	Names []string // the values, in the order of Query.By
+	Row            // Name is the first value
 }
 
-// LayerSum is likewise what a layer saved, or what layers did.
+// LayerSum is the savings of layers on these requests.
 type LayerSum struct {
 	Names []string
 	SavingRow
 }
 
-// dimension is one of the things that reports sum by.
+// dimension is a dimension of reports.
 type dimension struct {
 	by     By
-	column string                                    // of the sums; "" for the day, which each database writes in its way
-	name   func(v *View, c *chargelog.Charge) string // of a charge; nil for the layer, of which a charge has several
+	column string                                    // of the stored sums; "" for the day, see store.Dialect.Day
+	name   func(v *View, c *chargelog.Charge) string // the value of a charge; nil for the layer: a charge has several
 }
 
 var dimensions = []dimension{
@@ -65,7 +65,7 @@ var dimensions = []dimension{
 	{ByLayer, "s.layer", nil},
 }
 
-// Dimensions are the names of what reports sum by.
+// Dimensions returns the names of the dimensions.
 func Dimensions() (names []string) {
 	for _, d := range dimensions {
 		names = append(names, string(d.by))
@@ -73,11 +73,11 @@ func Dimensions() (names []string) {
 	return names
 }
 
-// ParseBy reads a list such as "model,day". The error is ErrBy.
+// ParseBy parses a list of dimensions such as "model,day". The error is ErrBy.
 func ParseBy(list string) (by []By, err error) {
 	for name := range strings.SplitSeq(list, ",") {
 		by = append(by, By(strings.TrimSpace(name)))
-		if len(by) > MostDimensions {
+		if len(by) > MaxDimensions {
 			break
 		}
 	}
@@ -93,13 +93,13 @@ func dimensionsOf(by []By) (list []dimension, err error) {
 		}
 		list = append(list, dimensions[at])
 	}
-	if len(by) < 1 || len(by) > MostDimensions {
+	if len(by) < 1 || len(by) > MaxDimensions {
 		return nil, fmt.Errorf("by %d: %w", len(by), ErrBy)
 	}
 	return list, nil
 }
 
-// errLayers says that usage cannot be summed by layer, or savings not without.
+// errLayers says that usage cannot be summed by layer, and savings only by layer.
 var errLayers = errors.New("layers have savings, and no usage")
 
 // Report sums usage, most expensive first, or in order of time if the first dimension is the day. The error is ErrBy, ErrTooMany, or the store's.
@@ -123,7 +123,7 @@ func (v *View) Report(ctx context.Context, q Query) ([]Sum, error) {
 	for i := range rows {
 		known[join(rows[i].Names)] = i
 	}
-	for _, e := range r.waiting {
+	for _, e := range r.pending {
 		names := r.names(e.Charge, "")
 		i, ok := known[join(names)]
 		if !ok {
@@ -133,13 +133,13 @@ func (v *View) Report(ctx context.Context, q Query) ([]Sum, error) {
 		}
 		rows[i].add(e)
 	}
-	return finished(rows, &q, func(s *Sum) (names []string, worth policy.Micro) {
+	return sortRows(rows, &q, func(s *Sum) (names []string, worth policy.Micro) {
 		s.Name = s.Names[0]
 		return s.Names, s.Cost
 	})
 }
 
-// SavingsReport sums what layers saved, those that saved most first, or in order of time if the first dimension is the day. The errors are those of Report.
+// SavingsReport sums the savings of layers, the greatest first, or in order of time if the first dimension is the day. The errors are those of Report.
 func (v *View) SavingsReport(ctx context.Context, q Query) ([]LayerSum, error) {
 	r, err := v.reportOf(ctx, &q)
 	if err == nil && !slices.Contains(q.By, ByLayer) {
@@ -159,7 +159,7 @@ func (v *View) SavingsReport(ctx context.Context, q Query) ([]LayerSum, error) {
 	for i := range rows {
 		known[join(rows[i].Names)] = i
 	}
-	for _, e := range r.waiting {
+	for _, e := range r.pending {
 		for k := range e.Charge.Savings {
 			one := &e.Charge.Savings[k]
 			names := r.names(e.Charge, one.Layer)
@@ -173,13 +173,13 @@ func (v *View) SavingsReport(ctx context.Context, q Query) ([]LayerSum, error) {
 		}
 	}
 	layer := slices.Index(q.By, ByLayer)
-	return finished(rows, &q, func(s *LayerSum) (names []string, worth policy.Micro) {
+	return sortRows(rows, &q, func(s *LayerSum) (names []string, worth policy.Micro) {
 		s.Layer = s.Names[layer]
 		return s.Names, s.Amount
 	})
 }
 
-// add adds a charge that is not in the store.
+// add adds a charge that is not in the store yet.
 func (r *Row) add(e *chargelog.Entry) {
 	r.Requests++
 	addTokens(&r.Tokens, &e.Charge.Tokens)
@@ -188,12 +188,12 @@ func (r *Row) add(e *chargelog.Entry) {
 	r.Saved = r.Saved.Plus(savedOn(e.Charge))
 }
 
-// report is a query on its way.
+// report is the state of a query.
 type report struct {
 	view       *View
 	dimensions []dimension
 	args       []any
-	waiting    []*chargelog.Entry // that the query selects
+	pending    []*chargelog.Entry // selected entries that are not in the store yet
 }
 
 func (v *View) reportOf(ctx context.Context, q *Query) (*report, error) {
@@ -201,11 +201,11 @@ func (v *View) reportOf(ctx context.Context, q *Query) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.Most <= 0 || q.Most > MostRows {
-		q.Most = MostRows
+	if q.MaxRows <= 0 || q.MaxRows > MaxRows {
+		q.MaxRows = MaxRows
 	}
 	first, last := q.days()
-	r := &report{view: v, dimensions: list, args: []any{q.Account, first, last, q.Project, q.Golem, q.Most + 1}}
+	r := &report{view: v, dimensions: list, args: []any{q.Account, first, last, q.Project, q.Golem, q.MaxRows + 1}}
 	if v.projects == nil && (q.Project != "" || slices.Contains(q.By, ByProject)) {
 		if err := v.readProjects(ctx); err != nil {
 			return nil, err
@@ -213,13 +213,13 @@ func (v *View) reportOf(ctx context.Context, q *Query) (*report, error) {
 	}
 	for _, e := range v.Unapplied() {
 		if q.selects(e) && (q.Project == "" || v.projects[e.Charge.Account] == q.Project) {
-			r.waiting = append(r.waiting, e)
+			r.pending = append(r.pending, e)
 		}
 	}
 	return r, nil
 }
 
-// readProjects reads the projects of the keys whose charges are not in the store yet.
+// readProjects reads the projects of the keys with charges that are not in the store yet.
 func (v *View) readProjects(ctx context.Context) error {
 	v.projects = map[policy.Account]string{}
 	var accounts []string
@@ -236,11 +236,11 @@ func (v *View) readProjects(ctx context.Context) error {
 			v.projects[id] = project
 		}
 		return none, err
-	}, `SELECT id, coalesce(project, '') FROM "key" WHERE id `+v.Among, v.Texts(accounts))
+	}, `SELECT id, coalesce(project, '') FROM "key" WHERE id `+v.InList, v.StringList(accounts))
 	return err
 }
 
-// query is the one for the sums that the store has, in a table of sums.
+// query is the query of the stored sums in a table.
 func (r *report) query(columns, table string) string {
 	names, numbers := make([]string, len(r.dimensions)), make([]string, len(r.dimensions))
 	for i, d := range r.dimensions {
@@ -252,7 +252,7 @@ WHERE (?1 = '' OR s.account = ?1) AND s.day BETWEEN ?2 AND ?3 AND (?4 = '' OR k.
 GROUP BY ` + strings.Join(numbers, ", ") + ` LIMIT ?6`
 }
 
-// scan reads a row of the query: its names, and then the sums.
+// scan scans a row of the query: its names, then the sums.
 func (r *report) scan(row store.Scanner, sums ...any) (names []string, err error) {
 	names = make([]string, len(r.dimensions))
 	into := make([]any, 0, len(names)+len(sums))
@@ -262,7 +262,7 @@ func (r *report) scan(row store.Scanner, sums ...any) (names []string, err error
 	return names, row.Scan(append(into, sums...)...)
 }
 
-// names are those of the sum that a charge belongs to, with a layer if there is one.
+// names are the names of the sum that a charge belongs to, with a layer if there is one.
 func (r *report) names(c *chargelog.Charge, layer string) []string {
 	names := make([]string, len(r.dimensions))
 	for i, d := range r.dimensions {
@@ -273,12 +273,12 @@ func (r *report) names(c *chargelog.Charge, layer string) []string {
 	return names
 }
 
-// join makes one text of names, none of which has this character.
+// join joins names by a character that is in none of them.
 func join(names []string) string { return strings.Join(names, "\x00") }
 
-// finished sorts the rows of a report. of gives a row's names, and by what it is sorted.
-func finished[S any](rows []S, q *Query, of func(*S) ([]string, policy.Micro)) ([]S, error) {
-	if len(rows) > q.Most {
+// sortRows sorts the rows of a report. of returns a row's names and the amount by which it is sorted. The error is ErrTooMany.
+func sortRows[S any](rows []S, q *Query, of func(*S) ([]string, policy.Micro)) ([]S, error) {
+	if len(rows) > q.MaxRows {
 		return nil, ErrTooMany
 	}
 	for i := range rows {

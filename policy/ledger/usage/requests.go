@@ -18,14 +18,14 @@ import (
 type RequestFilter struct {
 	Account  policy.Account    // "" means every account
 	Model    policy.ModelID    // that answered or was requested
-	Provider policy.ProviderID // that answered, or was tried
+	Provider policy.ProviderID // that answered or was attempted
 	Status   string            // how it ended (ok, failed, …), its HTTP status, a class of them (5xx), or the code of its error
 	Since    time.Time         // zero means from the beginning
 	Until    time.Time         // zero means to the end
-	Limit    int               // most requests that are returned; 0 means 100
+	Limit    int               // maximum number of requests; 0 means 100
 }
 
-// Requests are the selected requests, latest first. Requests older than the retention are deleted, and refusals are only stored as counters.
+// Requests reads the selected requests, latest first. Requests older than the retention are deleted, and refusals are only stored as counters.
 func (v *View) Requests(ctx context.Context, f RequestFilter) ([]Request, error) {
 	limit := f.Limit
 	if limit <= 0 {
@@ -39,7 +39,7 @@ func (v *View) Requests(ctx context.Context, f RequestFilter) ([]Request, error)
 	low, high := statusClass(f.Status)
 	rows, err := store.ReadAll(ctx, v, scanRequest, `SELECT `+store.RequestColumns+`
 FROM `+from+`
-WHERE (?1 = '' OR account = ?1)`+v.LookInto+`
+WHERE (?1 = '' OR account = ?1)`+v.RequestMatches+`
 	AND at BETWEEN ?7 AND ?8
 ORDER BY at DESC, rowid DESC LIMIT ?9`, append([]any{f.Account, f.Model, f.Provider, f.Status, low, high, since, until, limit}, more...)...)
 	if err != nil {
@@ -48,7 +48,7 @@ ORDER BY at DESC, rowid DESC LIMIT ?9`, append([]any{f.Account, f.Model, f.Provi
 	return rows, nil
 }
 
-// requests is what to select requests from, with those that the store lacks, and the parameter for that.
+// requests is the FROM clause for requests, including those that are not in the store yet, and its parameter.
 func (v *View) requests() (from string, more []any, err error) {
 	var rows [][]any
 	for _, e := range v.Unapplied() {
@@ -59,17 +59,17 @@ func (v *View) requests() (from string, more []any, err error) {
 		}
 		rows = append(rows, []any{
 			c.RequestID, c.Account, c.At.UnixMicro(), c.Provider, c.Model, c.Subsystem, c.Status,
-			t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, int64(c.Amount), int64(e.Expected()), int64(c.ProviderCost), record, savingsText(c.Savings), c.Agent,
+			t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, int64(c.Amount), int64(e.Expected()), int64(c.ProviderCost), record, formatSavings(c.Savings), c.Agent,
 		})
 	}
 	if len(rows) == 0 {
 		return "request", nil, nil
 	}
 	list, err := json.Marshal(rows)
-	return v.Waiting, []any{string(list)}, err
+	return v.WithPending, []any{string(list)}, err
 }
 
-// statusClass is the range of HTTP statuses for a text: 503, or 500 to 599 for 5xx. The range is empty for any other text.
+// statusClass is the range of HTTP statuses that a string selects: 503, or 500 to 599 for 5xx. The range is empty for any other string.
 func statusClass(s string) (low, high int) {
 	if digit, ok := strings.CutSuffix(s, "xx"); ok && len(digit) == 1 {
 		low = int(digit[0]-'0') * 100
@@ -105,10 +105,10 @@ func found(r Request, err error) (Request, bool, error) {
 	return r, err == nil, err
 }
 
-// RequestOf is the request of an entry. What the account pays in the end is not known before it is applied: most likely this.
+// RequestOf is the request of an entry. Charged is the expected amount, because the actual one is not known before the entry is applied.
 func RequestOf(e *chargelog.Entry) Request { return Request{Charge: *e.Charge, Charged: e.Expected()} }
 
-// InsertRequest is followed by rows.
+// InsertRequest is completed by rows.
 const InsertRequest = `INSERT INTO request (id, account, journal, at, provider, model, subsystem, status,
 	input, cached, cache_write, output, reasoning, amount, charged, provider_cost, record, savings, agent) VALUES `
 
@@ -116,13 +116,13 @@ const InsertRequest = `INSERT INTO request (id, account, journal, at, provider, 
 func AppendRequest(row []any, c *chargelog.Charge, journal any, charged policy.Micro) []any {
 	t := &c.Tokens
 	return append(row, c.RequestID, string(c.Account), journal, c.At.UnixMicro(), string(c.Provider), string(c.Model), c.Subsystem, c.Status,
-		t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, int64(c.Amount), int64(charged), int64(c.ProviderCost), c.Record, savingsText(c.Savings), c.Agent)
+		t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, int64(c.Amount), int64(charged), int64(c.ProviderCost), c.Record, formatSavings(c.Savings), c.Agent)
 }
 
-// PruneLimit is the most rows that one step of pruning removes.
+// PruneLimit is the maximum number of rows that one step of pruning removes.
 const PruneLimit = 500
 
-// Prune removes some of the oldest requests from before a time. Rows are in order of arrival, so no index is needed.
+// Prune removes up to PruneLimit of the oldest requests from before a time, in microseconds since 1970. Rows are in insertion order, so no index is needed.
 func Prune(b *store.Book, before int64) (int64, error) {
 	return b.Exec(`DELETE FROM request WHERE at < ? AND rowid IN (SELECT rowid FROM request ORDER BY rowid LIMIT ?)`,
 		before, PruneLimit)

@@ -11,10 +11,10 @@ import (
 	"bardo.money/gateway/policy/ledger/store"
 )
 
-// What the layers of the pipeline saved is written with the charges: in a column of each request, and as sums by layer, which like the sums of usage are
-// written once for a transaction.
+// The savings of the pipeline's layers are written with the charges: in a column of each request, and as sums by layer, which are
+// written once for a transaction, like the sums of usage.
 
-// savings are what one transaction adds to the sums by layer.
+// savings are the amounts that one transaction adds to the sums by layer.
 type savings map[savingKey]SavingRow
 
 // savingKey is the key of a row of saving.
@@ -24,7 +24,7 @@ type savingKey struct {
 	layer string
 }
 
-// SavingRow is what one layer saved on some requests.
+// SavingRow is the savings of one layer on some requests.
 type SavingRow struct {
 	Layer    string       `json:"name"`
 	Requests int64        `json:"requests"` // on which it saved or lost something
@@ -38,7 +38,7 @@ func (r *SavingRow) add(s *policy.Saving) {
 	r.Amount = r.Amount.Plus(s.Amount)
 }
 
-// add counts what a charge says. An op calls it as its last step.
+// add counts a charge's savings. An op calls it as its last step.
 func (s savings) add(c *chargelog.Charge) {
 	for i := range c.Savings {
 		k := savingKey{keyOf(c), c.Savings[i].Layer}
@@ -66,7 +66,7 @@ func (s savings) write(b *store.Book) error {
 	return err
 }
 
-// savedOn is what all layers together saved on a request.
+// savedOn sums the savings of all layers on a request.
 func savedOn(c *chargelog.Charge) (sum policy.Micro) {
 	for i := range c.Savings {
 		sum = sum.Plus(c.Savings[i].Amount)
@@ -74,7 +74,7 @@ func savedOn(c *chargelog.Charge) (sum policy.Micro) {
 	return sum
 }
 
-// Savings sums what the layers saved, by layer, those that saved most first.
+// Savings sums the savings of layers, by layer, the greatest first.
 func (v *View) Savings(ctx context.Context, f Filter) (rows []SavingRow, err error) {
 	sums, err := v.SavingsReport(ctx, Query{Filter: f, By: []By{ByLayer}})
 	for i := range sums {
@@ -83,7 +83,7 @@ func (v *View) Savings(ctx context.Context, f Filter) (rows []SavingRow, err err
 	return rows, err
 }
 
-// days are the first and the last day of a filter, since 1970.
+// days are the first and last day of a filter, in days since 1970.
 func (f Filter) days() (first, last int64) {
 	last = int64(1) << 40
 	if !f.Since.IsZero() {
@@ -105,8 +105,8 @@ func (f Filter) selects(e *chargelog.Entry) bool {
 	return first <= day && day <= last && (f.Golem == "" || f.Golem == e.Charge.Agent)
 }
 
-// savingsText is the form of a request's column: "l4 11800 4720;l1 0 -35".
-func savingsText(all []policy.Saving) string {
+// formatSavings formats the column of a request: "l4 11800 4720;l1 0 -35".
+func formatSavings(all []policy.Saving) string {
 	if len(all) == 0 {
 		return ""
 	}
@@ -121,7 +121,7 @@ func savingsText(all []policy.Saving) string {
 	return string(b)
 }
 
-// parseSavings reads what savingsText wrote.
+// parseSavings parses the form of formatSavings.
 func parseSavings(s string) (all []policy.Saving, err error) {
 	if s == "" {
 		return nil, nil

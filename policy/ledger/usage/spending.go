@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/policy/ledger/store"
 )
 
-// spending is what the charges of one transaction add to agents' spending per part. It is committed with the charges.
+// spending has the amounts that one transaction adds to agents' spending per part. They are committed with the charges.
 type spending map[spendingKey]policy.Micro
 
 // spendingKey is the key of a row of spending.
@@ -18,10 +18,10 @@ type spendingKey struct {
 	agent, part string
 }
 
-// PartStake is the part in SpentByPart for what the operator's staked credit paid, under an empty account and agent.
+// PartStake is the part in SpentByPart for payments from the operator's staked credit, under an empty account and agent.
 const PartStake = "stake"
 
-// add counts a charge that has a part. An op calls it as its last step.
+// add counts a charge with a part. An op calls it as its last step.
 func (s spending) add(c *chargelog.Charge, charged policy.Micro) {
 	if c.Staked > 0 {
 		s[spendingKey{day: DayOf(c.At), part: PartStake}] += c.Staked
@@ -43,7 +43,7 @@ ON CONFLICT (day, account, agent, part) DO UPDATE SET charged = spending.charged
 	return nil
 }
 
-// SpentByPart reads an agent's spending of a day, including the current transaction's. It may run twice.
+// SpentByPart reads an agent's spending of a day, including the current transaction's. It may run again after a rollback.
 func (t *Tally) SpentByPart(b *store.Book, acct policy.Account, agent string, day int64, into map[string]policy.Micro) error {
 	if err := SpentByPart(context.Background(), b, acct, agent, day, into); err != nil {
 		return err
@@ -73,8 +73,8 @@ func SpentByPart(ctx context.Context, db store.Queryer, acct policy.Account, age
 	return err
 }
 
-// ForgetSpending removes some of the spending from before a day.
-func ForgetSpending(b *store.Book, before int64) (int64, error) {
+// PruneSpending removes up to PruneLimit rows from before a day, and returns how many.
+func PruneSpending(b *store.Book, before int64) (int64, error) {
 	return b.Exec(`DELETE FROM spending WHERE (day, account, agent, part) IN
 	(SELECT day, account, agent, part FROM spending WHERE day < ? LIMIT ?)`, before, PruneLimit)
 }

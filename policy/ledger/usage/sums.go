@@ -8,8 +8,8 @@ import (
 	"bardo.money/gateway/policy/ledger/store"
 )
 
-// sums are what the requests of one transaction add to the sums of usage. Those of a group are mostly of the same few models, so that
-// each sum is written once, right before the commit. An op adds to them as its last step: one that failed has added nothing.
+// sums are the amounts that one transaction adds to the sums of usage. Its requests mostly share a few models, so each sum is written once, right before the
+// commit. An op adds to them as its last step: one that failed has added nothing.
 type sums map[sumKey]sum
 
 // sumKey is the key of a row of usage.
@@ -31,7 +31,7 @@ type sum struct {
 	saved    policy.Micro
 }
 
-// keyOf is the row that a charge counts in.
+// keyOf is the key of a charge's row.
 func keyOf(c *chargelog.Charge) sumKey {
 	return sumKey{c.Account, DayOf(c.At), c.Model, c.Provider, c.Subsystem, c.Agent}
 }
@@ -55,7 +55,7 @@ func addTokens(to, t *chargelog.Tokens) {
 	to.Reasoning += t.Reasoning
 }
 
-// refuse counts requests of a day that no provider was called for.
+// refuse counts refused requests of a day.
 func (s sums) refuse(account policy.Account, day, n int64) {
 	k := sumKey{account: account, day: day}
 	v := s[k]
@@ -90,7 +90,7 @@ func (s sums) write(b *store.Book) error {
 
 const selectCharged = `SELECT coalesce(sum(charged), 0) FROM usage WHERE account = ? AND day = ?`
 
-// ChargedOn is what an account was charged on a day, by the transaction's own requests too.
+// ChargedOn sums the charges of an account on a day, including those of the transaction.
 func (t *Tally) ChargedOn(b *store.Book, acct policy.Account, day int64) (sum policy.Micro, err error) {
 	err = b.Row(selectCharged, acct, day).Scan(&sum)
 	for k, v := range t.sums {
@@ -101,7 +101,7 @@ func (t *Tally) ChargedOn(b *store.Book, acct policy.Account, day int64) (sum po
 	return sum, err
 }
 
-// ChargedOn is what an account was charged on a day, as far as it is in the store.
+// ChargedOn sums the committed charges of an account on a day.
 func ChargedOn(ctx context.Context, reads *store.Readers, acct policy.Account, day int64) (sum policy.Micro, err error) {
 	err = reads.QueryRowContext(ctx, selectCharged, acct, day).Scan(&sum)
 	return sum, err

@@ -11,20 +11,20 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Table is a report as it is written out: in JSON, CSV, or for a terminal. Its numbers are decimal, and exact.
+// Table is a report for output as JSON, CSV or text. Its numbers are decimal, and exact.
 type Table struct {
 	By      []By
-	Columns []string   // of the numbers, which follow the names
-	Rows    [][]string // names, and then numbers
+	Columns []string   // headings of the numbers
+	Rows    [][]string // names, then numbers
 }
 
-// usageColumns are the numbers of usage. full_price_usd is what the requests would have cost without the work of the layers.
+// usageColumns are the headings of usage. full_price_usd is the cost that the requests would have had without the layers.
 var usageColumns = []string{
 	"requests", "input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "cost_usd", "provider_cost_usd", "refused", "saved_usd",
 	"full_price_usd",
 }
 
-// TableOf is the table of sums.
+// TableOf returns the table of a report.
 func TableOf(by []By, sums []Sum) *Table {
 	t := &Table{By: by, Columns: usageColumns, Rows: make([][]string, len(sums))}
 	for i := range sums {
@@ -41,7 +41,7 @@ func (r *Row) cells() []string {
 	return append(cells, r.Cost.String(), r.ProviderCost.String(), strconv.FormatInt(r.Refused, 10), r.Saved.String(), r.Cost.Plus(r.Saved).String())
 }
 
-// LayerTableOf is the table of what layers saved.
+// LayerTableOf returns the table of a report of savings.
 func LayerTableOf(by []By, sums []LayerSum) *Table {
 	t := &Table{By: by, Columns: []string{"requests", "saved_tokens", "saved_usd"}, Rows: make([][]string, len(sums))}
 	for i := range sums {
@@ -51,7 +51,7 @@ func LayerTableOf(by []By, sums []LayerSum) *Table {
 	return t
 }
 
-// Total is the sum of all rows, and its cells without names.
+// Total sums all rows, also as cells without names.
 func Total(sums []Sum) (cells []string, total Row) {
 	for i := range sums {
 		r := &sums[i].Row
@@ -65,7 +65,7 @@ func Total(sums []Sum) (cells []string, total Row) {
 	return total.cells(), total
 }
 
-// TotalOfLayers is likewise what all layers saved. It has no number of requests: one counts at each of its layers.
+// TotalOfLayers returns the cells of the total savings. There is no number of requests, because a request counts once for each of its layers.
 func TotalOfLayers(sums []LayerSum) (cells []string) {
 	var tokens int64
 	var amount policy.Micro
@@ -75,7 +75,7 @@ func TotalOfLayers(sums []LayerSum) (cells []string) {
 	return []string{"", strconv.FormatInt(tokens, 10), amount.String()}
 }
 
-// Page is the rows from offset, at most limit; next is the offset of those that follow, 0 if there are none.
+// Page returns up to limit rows from offset; next is the offset of the next page, 0 if there is none.
 func (t *Table) Page(offset, limit int) (page *Table, next int) {
 	from := min(offset, len(t.Rows))
 	to := min(from+limit, len(t.Rows))
@@ -85,33 +85,33 @@ func (t *Table) Page(offset, limit int) (page *Table, next int) {
 	return &Table{By: t.By, Columns: t.Columns, Rows: t.Rows[from:to]}, next
 }
 
-// CSV writes the table with a line of heads.
+// CSV writes the table with a header line.
 func (t *Table) CSV(to io.Writer) error {
 	w := csv.NewWriter(to)
-	heads := make([]string, 0, len(t.By)+len(t.Columns))
+	header := make([]string, 0, len(t.By)+len(t.Columns))
 	for _, by := range t.By {
-		heads = append(heads, string(by))
+		header = append(header, string(by))
 	}
-	records := [][]string{append(heads, t.Columns...)}
+	records := [][]string{append(header, t.Columns...)}
 	for _, row := range t.Rows {
 		record := slices.Clone(row)
 		for i := range t.By {
-			record[i] = Inert(record[i])
+			record[i] = EscapeFormula(record[i])
 		}
 		records = append(records, record)
 	}
 	return w.WriteAll(records)
 }
 
-// Inert is s as a spreadsheet takes it for text: some names were chosen by clients, and must not become formulas.
-func Inert(s string) string {
+// EscapeFormula prefixes s with ' if a spreadsheet would read it as a formula: some names are chosen by clients.
+func EscapeFormula(s string) string {
 	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		return "'" + s
 	}
 	return s
 }
 
-// AppendJSON appends the rows as an array of objects. A single name is the member "name", several are members of their own.
+// AppendJSON appends the rows as an array of objects. A single name is the member "name"; several are members named by their dimensions.
 func (t *Table) AppendJSON(b []byte) []byte {
 	b = append(b, '[')
 	for i, row := range t.Rows {
@@ -132,7 +132,7 @@ func (t *Table) appendRow(b []byte, row []string) []byte {
 		if len(t.By) == 1 {
 			by = "name"
 		}
-		name, _ := json.Marshal(row[i]) // a text always has a JSON form
+		name, _ := json.Marshal(row[i]) // cannot fail for a string
 		b = append(append(append(append(b, '"'), by...), `":`...), name...)
 	}
 	for i, column := range t.Columns {

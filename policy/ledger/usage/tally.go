@@ -1,5 +1,5 @@
-// Package usage is what requests have used: their rows, the sums by day, model and subsystem, what each layer saved, what agents spent, what callers said
-// of answers, and counts of refused requests. A Tally writes what a transaction adds to the sums; a View reads them, with the charges that the
+// Package usage has the usage of requests: their rows, sums by day, model and subsystem, savings of layers, spending of agents, feedback of callers,
+// and counts of refused requests. A Tally adds a transaction's requests to the sums; a View reads them, including charges that the
 // store does not have yet. It knows no balance, and moves no money.
 package usage
 
@@ -9,17 +9,17 @@ import (
 	"bardo.money/gateway/policy/ledger/store"
 )
 
-// Tally is what one transaction adds to the sums: it is committed with the charges.
+// Tally has the amounts that one transaction adds to the sums. They are committed with the charges.
 type Tally struct {
 	sums     sums
 	spending spending
 	savings  savings
 }
 
-// NewTally is one that has nothing.
+// NewTally returns an empty tally.
 func NewTally() *Tally { return &Tally{sums{}, spending{}, savings{}} }
 
-// Add counts a charge, and what of it the account paid. An op calls it as its last step.
+// Add counts a charge, of which the account paid charged. An op calls it as its last step.
 func (t *Tally) Add(c *chargelog.Charge, charged policy.Micro) {
 	t.sums.add(c, charged)
 	t.spending.add(c, charged)
@@ -40,7 +40,7 @@ func (t *Tally) Atomically(b *store.Book, change func() error) error {
 	return err
 }
 
-// write adds everything to the store, and empties the tally. After an error it is to be cleared.
+// write adds the amounts to the stored sums, and empties the tally. After an error the caller must clear it.
 func (t *Tally) write(b *store.Book) error {
 	if err := t.sums.write(b); err != nil {
 		return err

@@ -11,28 +11,28 @@ import (
 // Request is the record of one request.
 type Request struct {
 	chargelog.Charge
-	Charged policy.Micro // what the account paid; less than the amount if its balance was too low
+	Charged policy.Micro // paid by the account; less than the amount if its balance was too low
 }
 
-// By is the grouping of usage.
+// By is a dimension of a report.
 type By string
 
-// The ways to sum usage.
+// The dimensions.
 const (
 	ByModel     By = "model"
 	ByProvider  By = "provider"
 	BySubsystem By = "subsystem"
 	ByDay       By = "day"
 	ByKey       By = "key"
-	ByProject   By = "project" // that the key belongs to now
+	ByProject   By = "project" // the key's current project
 	ByGolem     By = "golem"   // the agent that sent the request
-	ByLayer     By = "layer"   // what each layer of the pipeline saved: Savings, not Usage
+	ByLayer     By = "layer"   // of the pipeline, for savings only
 )
 
 // Filter selects the requests of a sum. The zero value selects all.
 type Filter struct {
 	Account policy.Account // "" means every account
-	Project string         // that the key belongs to now; "" means every project and none
+	Project string         // the key's current project; "" means every project and none
 	Golem   string         // "" means every agent and none
 	Since   time.Time      // the first UTC day; zero means from the beginning
 	Until   time.Time      // the last UTC day; zero means to the end
@@ -44,9 +44,9 @@ type Row struct {
 	Requests int64  `json:"requests"`
 	Refused  int64  `json:"refused"` // refused before a provider was called: without model, provider and subsystem
 	chargelog.Tokens
-	Cost         policy.Micro `json:"cost_usd"` // what was charged, or counted for metered keys
+	Cost         policy.Micro `json:"cost_usd"` // charged, or counted for metered keys
 	ProviderCost policy.Pico  `json:"provider_cost_usd"`
-	Saved        policy.Micro `json:"saved_usd"` // by the layers of the pipeline; below zero where they cost more than they saved
+	Saved        policy.Micro `json:"saved_usd"` // by the layers of the pipeline; negative if they cost more than they saved
 }
 
 // Usage sums the usage of requests by one dimension, in order of time by day, otherwise most expensive first. It reads the daily totals, which are kept
@@ -59,7 +59,7 @@ func (v *View) Usage(ctx context.Context, f Filter, by By) (rows []Row, err erro
 	return rows, err
 }
 
-// Charged is what an account was charged on the days from first to last.
+// Charged sums the charges of an account on the days from first to last.
 func (v *View) Charged(ctx context.Context, acct policy.Account, first, last int64) (sum policy.Micro, err error) {
 	err = v.QueryRowContext(ctx, `SELECT coalesce(sum(charged), 0) FROM usage WHERE account = ? AND day BETWEEN ? AND ?`, acct, first, last).Scan(&sum)
 	for _, e := range v.Unapplied() {

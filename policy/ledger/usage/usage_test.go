@@ -11,7 +11,7 @@ import (
 
 func TestSumsOfRefusalsAreBounded(t *testing.T) {
 	var s Refusals
-	for i := range 3 * refusalCounts {
+	for i := range 3 * maxRefusalCounts {
 		s.add(refusalKey{account: policy.Account(fmt.Sprint(i)), minute: 1, reason: "invalid_request", status: 400}, 1)
 	}
 	counts := s.Take()
@@ -19,7 +19,7 @@ func TestSumsOfRefusalsAreBounded(t *testing.T) {
 	for _, n := range counts {
 		all += n
 	}
-	if len(counts) > refusalCounts+1 || all != 3*refusalCounts {
+	if len(counts) > maxRefusalCounts+1 || all != 3*maxRefusalCounts {
 		t.Errorf("%d sums of %d refusals", len(counts), all)
 	}
 }
@@ -40,25 +40,25 @@ func TestTheLatestRefusalsAreShared(t *testing.T) {
 		}
 		return sum
 	}
-	many := 3 * latestRefusals
+	many := 3 * maxLatestRefusals
 	refuse("a", 0, many)
-	if n := found("a", many); n != latestRefusals {
+	if n := found("a", many); n != maxLatestRefusals {
 		t.Errorf("%d of the only one's", n)
 	}
 	refuse("b", 0, 100)
 	refuse("a", many, many)
-	if a, b := found("a", 2*many), found("b", 100); a != latestRefusals-100 || b != 100 {
+	if a, b := found("a", 2*many), found("b", 100); a != maxLatestRefusals-100 || b != 100 {
 		t.Errorf("%d of who is refused again and again, %d of the other", a, b)
 	}
 	refuse("b", 100, many)
-	if a, b := found("a", 2*many), found("b", 100+many); a != latestRefusals/2 || b != latestRefusals/2 {
+	if a, b := found("a", 2*many), found("b", 100+many); a != maxLatestRefusals/2 || b != maxLatestRefusals/2 {
 		t.Errorf("%d and %d of two that are refused again and again", a, b)
 	}
-	for i := range 3 * latestRefusals {
+	for i := range 3 * maxLatestRefusals {
 		refuse(fmt.Sprint("c", i, "-"), 0, 1)
 	}
-	if len(s.latest) != latestRefusals || len(s.of) != latestRefusals {
-		t.Errorf("%d of %d accounts", len(s.latest), len(s.of))
+	if len(s.latest) != maxLatestRefusals || len(s.perAccount) != maxLatestRefusals {
+		t.Errorf("%d of %d accounts", len(s.latest), len(s.perAccount))
 	}
 }
 
@@ -70,7 +70,7 @@ func TestSavingsAreReadAsTheyWereWritten(t *testing.T) {
 		for i := range n {
 			all = append(all, policy.Saving{Layer: fmt.Sprint("l", i), Tokens: rng.Int64(), Amount: policy.Micro(rng.Int64() - rng.Int64())})
 		}
-		if have, err := parseSavings(savingsText(all)); err != nil || !reflect.DeepEqual(have, all) {
+		if have, err := parseSavings(formatSavings(all)); err != nil || !reflect.DeepEqual(have, all) {
 			t.Errorf("%+v %v, want %+v", have, err, all)
 		}
 	}

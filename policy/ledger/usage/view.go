@@ -9,22 +9,22 @@ import (
 	"bardo.money/gateway/policy/ledger/store"
 )
 
-// View is a snapshot of the store, with the charges that it lacks: those of this gateway that are not applied yet, and those in the logs of others.
+// View is a snapshot of the store, with charges that are not applied yet: those of this gateway, and those in the logs of others.
 type View struct {
 	*store.Snapshot
 
 	Own, Others []*chargelog.Entry
 
-	projects map[policy.Account]string // of the keys of these entries, once a report has needed them
+	projects map[policy.Account]string // of these entries' keys; nil until a report reads them
 }
 
-// Open begins the transaction and leaves out what the store has.
+// Open begins the transaction, and removes the entries that the store has.
 func (v *View) Open(ctx context.Context, reads *store.Readers) (err error) {
 	if v.Snapshot, err = reads.Start(ctx); err != nil {
 		return err
 	}
 	for _, entries := range []*[]*chargelog.Entry{&v.Own, &v.Others} {
-		if *entries, err = v.lacking(ctx, *entries); err != nil {
+		if *entries, err = v.missing(ctx, *entries); err != nil {
 			v.Close()
 			return err
 		}
@@ -32,8 +32,8 @@ func (v *View) Open(ctx context.Context, reads *store.Readers) (err error) {
 	return nil
 }
 
-// lacking are the entries whose requests the store does not have, each once.
-func (v *View) lacking(ctx context.Context, entries []*chargelog.Entry) ([]*chargelog.Entry, error) {
+// missing returns the entries whose requests the store does not have, each once.
+func (v *View) missing(ctx context.Context, entries []*chargelog.Entry) ([]*chargelog.Entry, error) {
 	if len(entries) == 0 {
 		return nil, nil
 	}
@@ -41,7 +41,7 @@ func (v *View) lacking(ctx context.Context, entries []*chargelog.Entry) ([]*char
 	for _, e := range entries {
 		ids = append(ids, e.Charge.RequestID)
 	}
-	stored, err := store.ReadAll(ctx, v, store.Text, `SELECT id FROM request WHERE id `+v.Among, v.Texts(ids))
+	stored, err := store.ReadAll(ctx, v, store.Text, `SELECT id FROM request WHERE id `+v.InList, v.StringList(ids))
 	if err != nil {
 		return nil, err
 	}
@@ -57,5 +57,5 @@ func (v *View) lacking(ctx context.Context, entries []*chargelog.Entry) ([]*char
 	}), nil
 }
 
-// Unapplied are all entries that the store lacks.
+// Unapplied returns all entries that the store does not have.
 func (v *View) Unapplied() []*chargelog.Entry { return append(slices.Clone(v.Own), v.Others...) }

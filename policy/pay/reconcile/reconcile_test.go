@@ -55,7 +55,7 @@ func onBoth(t *testing.T, test func(t *testing.T, s *shop)) {
 
 func newShop(t *testing.T, store, dir string) *shop {
 	t.Helper()
-	l, err := ledger.Open(t.Context(), store, ledger.Options{Gateway: true, Retention: -1, IdleReturn: time.Hour, Patience: -1, Dir: dir, Connect: postgres.Connect})
+	l, err := ledger.Open(t.Context(), store, ledger.Options{Gateway: true, Retention: -1, IdleReturn: time.Hour, AuditWait: -1, Dir: dir, Connect: postgres.Connect})
 	if err != nil {
 		t.Fatal(err)
 	}

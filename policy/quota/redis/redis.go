@@ -1,5 +1,5 @@
-// Package redis keeps the counters of clients in Redis, where gateways count together: it implements quota.Store. It does not know what the counters mean. The
-// keys of Redis are keyed hashes, so that nobody without the secret can tell whose counters they are.
+// Package redis stores the counters that gateways share in Redis: it implements quota.Store. It does not know the meaning of the values. The
+// keys in Redis are HMACs of the clients' names, so that they reveal no client without the secret.
 package redis
 
 import (
@@ -21,13 +21,13 @@ import (
 	"bardo.money/gateway/policy/quota"
 )
 
-// DefaultTimeout is how long one replacement may take.
+// DefaultTimeout is the default timeout of one swap.
 const DefaultTimeout = 100 * time.Millisecond
 
-// life is how long counters are kept that nobody changes: longer than the day that they count.
-const life = 25 * time.Hour
+// retention is how long unchanged counters are kept: longer than the day that they count.
+const retention = 25 * time.Hour
 
-// prefix is that of all keys. It changes with the form of the counters.
+// prefix is the prefix of all keys, with the version of the values' format.
 const prefix = "bardo:limits:1:"
 
 //go:embed swap.lua
@@ -39,12 +39,12 @@ var swap = redigo.NewScript(1, source)
 type Options struct {
 	URL     *url.URL // as in redislink.Options
 	TLS     *tls.Config
-	Secret  []byte        // of any length; the same at all gateways that count together
-	Timeout time.Duration // of one replacement; zero means DefaultTimeout
+	Secret  []byte        // of any length; the same at all gateways that share counters
+	Timeout time.Duration // of one swap; zero means DefaultTimeout
 	Log     *slog.Logger
 }
 
-// Store is counters in Redis. Safe for concurrent use.
+// Store has counters in Redis. Safe for concurrent use.
 type Store struct {
 	link *redislink.Link
 	mac  []byte
@@ -52,7 +52,7 @@ type Store struct {
 
 var _ quota.Store = (*Store)(nil)
 
-// Open makes a store and connects to Redis. When Redis is away the store begins as after an outage.
+// Open returns a store and connects to Redis. If Redis is unreachable, the store starts as during an outage.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = DefaultTimeout
@@ -71,10 +71,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 // Swap implements quota.Store.
 func (s *Store) Swap(ctx context.Context, client string, have, next []byte) (now []byte, swapped bool, err error) {
 	reply, err := redigo.Values(s.link.Ask(ctx, func(c redigo.Conn) (any, error) {
-		return swap.Do(c, s.key(client), have != nil, have, next, life.Milliseconds())
+		return swap.Do(c, s.key(client), have != nil, have, next, retention.Milliseconds())
 	}))
 	if errors.Is(err, redislink.ErrUnasked) {
-		return nil, false, fmt.Errorf("%w: %w", quota.ErrAway, err)
+		return nil, false, fmt.Errorf("%w: %w", quota.ErrUnavailable, err)
 	}
 	if err != nil {
 		return nil, false, err
@@ -83,14 +83,14 @@ func (s *Store) Swap(ctx context.Context, client string, have, next []byte) (now
 	return now, swapped, err
 }
 
-// key is the name of a client's counters.
+// key is the Redis key of a client's counters.
 func (s *Store) key(client string) string {
 	m := hmac.New(sha256.New, s.mac)
 	m.Write([]byte(client))
 	return prefix + hex.EncodeToString(m.Sum(nil)[:16])
 }
 
-// Problem is why gateways do not count together; nil while they do.
+// Problem is why gateways do not share counters at the moment; nil while they do.
 func (s *Store) Problem() error { return s.link.Problem() }
 
 // Close ends the connections.

@@ -36,7 +36,7 @@ type Server struct {
 	ended chan struct{}
 }
 
-// nobody is the user whom the server runs as where tests run as root, whom it refuses.
+// nobody is the server's user if tests run as root, as which PostgreSQL refuses to run.
 const nobody = 65534
 
 // running is the server that all tests of this process share, once there is one.
@@ -48,7 +48,7 @@ var shared = sync.OnceValues(func() (*Server, error) {
 	return s, err
 })
 
-// URL is that of a new database on a server that all tests of this process share.
+// URL returns the URL of a new database on a server that all tests of this process share.
 func URL(t testing.TB) string {
 	t.Helper()
 	s, err := shared()
@@ -65,7 +65,7 @@ func StopShared() {
 	}
 }
 
-// Start starts a server of the test's own, which it may kill.
+// Start starts a server for one test, which may kill it.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s, err := start()
@@ -110,8 +110,8 @@ func start() (s *Server, err error) {
 	return s, s.run()
 }
 
-// parent is where the servers' files are: in memory, where a sync takes no time, if there is room for many servers (a container often has 64 MB), and else
-// where temporary files are. The ledger refuses a server that does not sync.
+// parent is the directory of the servers' files: in memory, where a sync takes no time, if there is space for many servers (a container often has 64 MB), else
+// that of temporary files. The ledger refuses a server that does not sync.
 func parent() string {
 	const (
 		memory = "/dev/shm"
@@ -124,7 +124,7 @@ func parent() string {
 	return os.TempDir()
 }
 
-// reachable copies the programs where the user that runs them could not read them, as below a home directory of root.
+// reachable copies the programs if the server's user could not read them, for instance in root's home directory.
 func (s *Server) reachable() error {
 	if os.Getuid() != 0 {
 		return nil
@@ -170,7 +170,7 @@ func (s *Server) initialise() error {
 	return nil
 }
 
-// command is a program of the server's.
+// command returns a command that runs one of PostgreSQL's programs.
 func (s *Server) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(context.Background(), filepath.Join(s.bin, name), args...)
 	cmd.Dir = s.dir
@@ -235,7 +235,7 @@ func (s *Server) url(database string) string {
 	return "postgres://bardo@/" + database + "?host=" + url.QueryEscape(s.dir)
 }
 
-// Database makes a database and returns its URL.
+// Database creates a database and returns its URL.
 func (s *Server) Database(t testing.TB) string {
 	t.Helper()
 	name := "t" + strconv.FormatInt(s.databases.Add(1), 10)
@@ -245,7 +245,7 @@ func (s *Server) Database(t testing.TB) string {
 	return s.url(name)
 }
 
-// Kill ends the server as a fault of it would: what it has not written is lost.
+// Kill kills the server: what it has not written is lost.
 func (s *Server) Kill(t testing.TB) {
 	t.Helper()
 	s.signal(syscall.SIGKILL)
@@ -257,13 +257,14 @@ func (s *Server) Restart(t testing.TB) {
 	polltest.Until(t, "the database serves again", func() bool { return s.run() == nil }) // it waits for the last process of the one before
 }
 
-// Hang has the server take connections, and answer nothing until Resume.
+// Hang stops the server's processes until Resume: it accepts connections and does not answer.
 func (s *Server) Hang() { s.each(syscall.SIGSTOP) }
 
 // Resume ends Hang.
 func (s *Server) Resume() { s.each(syscall.SIGCONT) }
 
-// each sends a signal to all processes of the server. Each is the leader of a group. It returns what is closed once the first of them ended; nil if the server does not run.
+// each sends a signal to all processes of the server, each of which leads a process group. ended is closed once the main process has ended; nil if the server
+// does not run.
 func (s *Server) each(sig syscall.Signal) (ended <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

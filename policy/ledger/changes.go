@@ -10,24 +10,24 @@ import (
 	"bardo.money/gateway/policy/ledger/store"
 )
 
-// keyChange is a change by another process that affects a key's money in memory: the key was blocked, or another gateway is short of its money.
+// keyChange is a change by another process that affects a key's money in memory: the key was blocked, or another gateway needs money of it.
 type keyChange struct {
 	account  policy.Account
 	blocked  bool
 	shortAt  int64
-	answered int64 // the last request (shortAt) that this gateway has answered
+	answered int64 // the last shortAt that this gateway has answered
 }
 
-// readChanges is called by the writer's goroutine after another process changed the store.
+// readChanges is called by the writer, with exclusive use of the book, after another process changed the store.
 func (l *Ledger) readChanges() {
 	l.generation.Add(1)
 	if !l.o.Gateway || l.StoreFailure() != nil { // at the end of an outage it is called again
 		return
 	}
-	if err := l.rereadBalances(); err != nil {
+	if err := l.refreshBalances(); err != nil {
 		l.o.Log.Error("ledger: what other processes have changed cannot be read", "error", err)
 	}
-	all, err := store.ReadAll(context.Background(), l.book, scanNews, `SELECT a.name, b.blocked, b.short_at, coalesce(k.answered, b.short_at)
+	all, err := store.ReadAll(context.Background(), l.book, scanKeyChange, `SELECT a.name, b.blocked, b.short_at, coalesce(k.answered, b.short_at)
 FROM balance b JOIN account a ON a.id = b.account LEFT JOIN block k ON k.account = b.account AND k.instance = ?
 WHERE b.blocked = 1 OR b.short_at > 0`, l.instance.Load())
 	if err != nil {
@@ -37,29 +37,29 @@ WHERE b.blocked = 1 OR b.short_at > 0`, l.instance.Load())
 	var answers []*commit.Op
 	for _, n := range all {
 		if a := l.inMemory(n.account); a != nil {
-			answers = append(answers, l.apply(a, n)...)
+			answers = append(answers, l.applyKeyChange(a, n)...)
 		}
 	}
 	l.writer.Commit(answers)
 }
 
-// rereadBalances reads the balances of keys in use, which other processes may have changed. Nothing is being committed, so that the store has exactly
-// what was answered.
-func (l *Ledger) rereadBalances() error {
+// refreshBalances reads the balances of keys in use, which other processes may have changed. Nothing is being committed, so that the store has exactly
+// the charges whose ops have ended.
+func (l *Ledger) refreshBalances() error {
 	used := l.inUse()
 	if len(used) == 0 {
 		return nil
 	}
 	b := l.book
 	rows, err := store.ReadAll(context.Background(), b, scanEntry,
-		`SELECT account, micro FROM balance WHERE account `+b.Among, b.Numbers(slices.Collect(maps.Keys(used))))
+		`SELECT account, micro FROM balance WHERE account `+b.InList, b.IntList(slices.Collect(maps.Keys(used))))
 	for _, r := range rows {
 		used[r.account].setStored(r.amount)
 	}
 	return err
 }
 
-// inUse are the accounts with money in memory, by their numbers in the store.
+// inUse returns the accounts with money in memory, by their ids in the store.
 func (l *Ledger) inUse() map[int64]*account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +78,7 @@ func (a *account) inUse() (row int64, ok bool) {
 	return a.row, a.row != 0 && (a.free > 0 || a.openHolds > 0)
 }
 
-func scanNews(row store.Scanner) (n keyChange, err error) {
+func scanKeyChange(row store.Scanner) (n keyChange, err error) {
 	err = row.Scan(&n.account, &n.blocked, &n.shortAt, &n.answered)
 	return n, err
 }
@@ -90,12 +90,12 @@ func (l *Ledger) inMemory(name policy.Account) *account {
 	return l.accounts[name]
 }
 
-// apply applies a change to memory and returns the ops to be written.
-func (l *Ledger) apply(a *account, n keyChange) []*commit.Op {
+// applyKeyChange applies a change to memory and returns the ops to be written.
+func (l *Ledger) applyKeyChange(a *account, n keyChange) []*commit.Op {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if n.blocked {
-		a.ready = false // read the store at each reserve, until a deposit
+		a.ready = false // each reserve reads the store, until a deposit
 	}
 	if n.shortAt <= n.answered || a.row == 0 {
 		return nil
@@ -104,12 +104,12 @@ func (l *Ledger) apply(a *account, n keyChange) []*commit.Op {
 	a.free = 0
 	return []*commit.Op{{
 		Apply: func() error { return l.book.returnAndAnswer(row, free, n.shortAt) },
-		Done:  func(err error) { a.restore(free, err) },
+		Done:  func(err error) { a.restoreFree(free, err) },
 	}}
 }
 
-// restore adds money back that could not be returned to the balance.
-func (a *account) restore(free policy.Micro, err error) {
+// restoreFree adds money back that could not be returned to the balance.
+func (a *account) restoreFree(free policy.Micro, err error) {
 	if err == nil {
 		return
 	}
@@ -118,7 +118,7 @@ func (a *account) restore(free policy.Micro, err error) {
 	a.free += free
 }
 
-// returnAndAnswer returns free money that another gateway asked for, or records that there is none.
+// returnAndAnswer returns free money that another gateway needs, or records that there is none.
 func (b *book) returnAndAnswer(account int64, free policy.Micro, shortAt int64) error {
 	_, err := b.Exec(`UPDATE block SET answered = ? WHERE account = ? AND instance = ?`, shortAt, account, b.Instance)
 	if err != nil || free == 0 {

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// PrefixOf is what the names of an instance's charge log begin with.
+// PrefixOf is the prefix of an instance's charge log.
 func PrefixOf(store string, instance int64) string {
 	return store + "." + strconv.FormatInt(instance, 10)
 }
 
-// Beside are the charge logs beside a store, by their instances.
-func Beside(store string) (logs map[int64]string, err error) {
+// List returns the prefixes of the charge logs beside a store, by their instances.
+func List(store string) (logs map[int64]string, err error) {
 	dir, name := filepath.Split(store)
 	entries, err := os.ReadDir(filepath.Clean(dir))
 	if err != nil {
@@ -51,7 +51,7 @@ func AppendRefused(prefix string, e *Entry, why error) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// Refused are the names of the files with refused entries.
+// Refused returns the names of the files with refused entries.
 func Refused(store string) (names []string, err error) {
 	entries, err := os.ReadDir(filepath.Dir(store))
 	for _, e := range entries {

@@ -10,10 +10,10 @@ import (
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
-// SpentOf is what the holder of a budget was charged, or what was counted for it, from the UTC day of a time until now, as SpentSince. That of a project is
-// what the keys that it has now were charged, and that of an owner what those of its projects were.
+// SpentOf is what the holder of a budget was charged, or what was counted for metered keys, from the UTC day of a time until now, as SpentSince. For a project
+// it is the sum of the keys that it has now, and for an owner that of its projects' keys.
 func (l *Ledger) SpentOf(ctx context.Context, b policy.Budget, since time.Time) (sum policy.Micro, err error) {
-	defer tellAway(&err)
+	defer asUnavailable(&err)
 	if b.Holder == policy.OfKey {
 		return l.SpentSince(ctx, policy.Account(b.ID), since)
 	}
@@ -45,7 +45,7 @@ func (l *Ledger) spentOfGroup(ctx context.Context, b policy.Budget, since time.T
 	return sum, nil
 }
 
-// accountsOf are the keys of a project, or of an owner's projects, revoked ones included.
+// accountsOf returns the keys of a project, or of an owner's projects, including revoked ones.
 func (l *Ledger) accountsOf(ctx context.Context, b policy.Budget) ([]policy.Account, error) {
 	of := `k.project`
 	if b.Holder == policy.OfOwner {

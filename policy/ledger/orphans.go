@@ -10,17 +10,17 @@ import (
 	"bardo.money/gateway/policy/ledger/store"
 )
 
-// leftover is the charge log of a dead gateway.
-type leftover struct {
+// orphanLog is the charge log of a dead gateway, which this process has adopted.
+type orphanLog struct {
 	*chargelog.Adopted
 	instance int64
 	prefix   string
 	entries  []*chargelog.Entry
 }
 
-// abandoned are the logs of dead gateways, which this process takes over. taken are those that another process has.
-func abandoned(store string) (left []leftover, taken []int64, err error) {
-	logs, err := chargelog.Beside(store)
+// orphanLogs adopts the logs of dead gateways. taken are the instances whose logs another process has adopted.
+func orphanLogs(store string) (left []orphanLog, taken []int64, err error) {
+	logs, err := chargelog.List(store)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -41,15 +41,15 @@ func abandoned(store string) (left []leftover, taken []int64, err error) {
 		case err != nil:
 			return left, append(taken, id), err
 		}
-		left = append(left, leftover{a, id, prefix, a.Unapplied()})
+		left = append(left, orphanLog{a, id, prefix, a.Unapplied()})
 	}
-	slices.SortFunc(left, func(a, b leftover) int { return int(a.instance - b.instance) })
+	slices.SortFunc(left, func(a, b orphanLog) int { return int(a.instance - b.instance) })
 	return left, taken, nil
 }
 
-// write applies an entry of another gateway's log. One that was applied before changes nothing.
-func (b *book) write(e *chargelog.Entry, instance int64) error {
-	if err := b.keep(e); err != nil || e.Charge == nil {
+// applyEntry applies an entry of another gateway's log. One that was applied before changes nothing.
+func (b *book) applyEntry(e *chargelog.Entry, instance int64) error {
+	if err := b.storeResources(e); err != nil || e.Charge == nil {
 		return err
 	}
 	if !e.Prepaid {
@@ -63,22 +63,22 @@ func (b *book) write(e *chargelog.Entry, instance int64) error {
 	if charged, err := b.isJournaled(e.Charge.RequestID); charged || err != nil {
 		return err // its request may be pruned: it is older than the retention
 	}
-	_, err = b.capture(e, from{account, instance})
+	_, err = b.capture(e, source{account, instance})
 	return err
 }
 
-// isJournaled reports whether a request was ever charged.
+// isJournaled reports whether a request was charged, however long ago.
 func (b *book) isJournaled(request string) (is bool, err error) {
 	err = b.Row(`SELECT EXISTS (SELECT 1 FROM journal WHERE idem = 'request:' || ?)`, request).Scan(&is)
 	return is, err
 }
 
-// adopt applies the logs of dead gateways, against their blocks. It returns the entries that the store refuses.
-func (b *book) adopt(left []leftover) (refused map[*chargelog.Entry]error, err error) {
+// applyOrphans applies the logs of dead gateways, against their blocks. It returns the entries that the store refuses, with their errors.
+func (b *book) applyOrphans(left []orphanLog) (refused map[*chargelog.Entry]error, err error) {
 	refused = map[*chargelog.Entry]error{}
 	for _, f := range left {
 		for _, e := range f.entries {
-			failed, err := b.InSavepoint(func() error { return b.write(e, f.instance) })
+			failed, err := b.InSavepoint(func() error { return b.applyEntry(e, f.instance) })
 			if err != nil {
 				return nil, err
 			}
@@ -93,11 +93,11 @@ func (b *book) adopt(left []leftover) (refused map[*chargelog.Entry]error, err e
 	return refused, nil
 }
 
-// recoverDead applies the charge logs of gateways that died, and then returns their blocks. All their captured charges are in the store or in
-// their logs, so nothing of theirs stays open. Blocks of running gateways are not touched, nor those of a dead one whose log another process is
+// recoverDead applies the charge logs of dead gateways, and then returns their blocks. All their captured charges are in the store or in
+// their logs, so no block is needed afterwards. Blocks of running gateways are not touched, nor those of a dead one whose log another process is
 // applying.
 func (l *Ledger) recoverDead(write func(func(*book) error) error) (c instances, err error) {
-	left, taken, err := abandoned(l.path)
+	left, taken, err := orphanLogs(l.path)
 	defer func() {
 		for _, f := range left {
 			err = errors.Join(err, f.Close())
@@ -106,7 +106,7 @@ func (l *Ledger) recoverDead(write func(func(*book) error) error) (c instances, 
 	if err != nil {
 		return instances{}, err
 	}
-	if c, err = l.census(); err != nil {
+	if c, err = l.otherInstances(); err != nil {
 		return instances{}, err
 	}
 	c.dead = slices.DeleteFunc(c.dead, func(id int64) bool { return slices.Contains(taken, id) })
@@ -115,7 +115,7 @@ func (l *Ledger) recoverDead(write func(func(*book) error) error) (c instances, 
 	}
 	var refused map[*chargelog.Entry]error
 	err = write(func(b *book) (err error) {
-		if refused, err = b.adopt(left); err != nil {
+		if refused, err = b.applyOrphans(left); err != nil {
 			return err
 		}
 		return b.removeDead(c.dead)
@@ -123,11 +123,11 @@ func (l *Ledger) recoverDead(write func(func(*book) error) error) (c instances, 
 	if err != nil {
 		return c, err
 	}
-	return c, l.removeAdopted(left, refused)
+	return c, l.removeOrphans(left, refused)
 }
 
-// removeAdopted removes logs that were applied. Refused entries are written to a file beside the store, for the operator.
-func (l *Ledger) removeAdopted(left []leftover, refused map[*chargelog.Entry]error) error {
+// removeOrphans removes logs that were applied. Refused entries are written to a file beside the store, for the operator.
+func (l *Ledger) removeOrphans(left []orphanLog, refused map[*chargelog.Entry]error) error {
 	for _, f := range left {
 		if len(f.entries) > 0 {
 			l.o.Log.Warn("ledger: applied the charges that a gateway had not before it ended", "changes", len(f.entries), "log", f.prefix)
@@ -147,7 +147,7 @@ func (l *Ledger) removeAdopted(left []leftover, refused map[*chargelog.Entry]err
 	return nil
 }
 
-// keepRefused stores an entry that the store refuses.
+// keepRefused logs an entry that the store refuses and appends it to a file; nothing if why is nil.
 func (l *Ledger) keepRefused(prefix string, e *chargelog.Entry, why error) error {
 	if why == nil {
 		return nil
@@ -156,7 +156,7 @@ func (l *Ledger) keepRefused(prefix string, e *chargelog.Entry, why error) error
 	return chargelog.AppendRefused(prefix, e, why)
 }
 
-// keepOwnRefused is keepRefused for an entry of this gateway. Nothing of a closed ledger, or of an account that is not there, is a charge.
+// keepOwnRefused is keepRefused for an entry of this gateway.
 func (l *Ledger) keepOwnRefused(e *chargelog.Entry, why error) {
 	if err := l.keepRefused(chargelog.PrefixOf(l.path, l.instance.Load()), e, why); err != nil {
 		l.o.Log.Error("ledger: a refused charge could not be kept", "error", err)
