@@ -2,6 +2,7 @@ package chat
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -24,6 +25,14 @@ type Profile struct {
 	Default   Params // used where the client sets nothing
 	Locked    Params // overrides the client
 	MaxTokens int    // used where the client sets none; 0 means none
+}
+
+// examining are the prefixes of subsystems that examine how the model reached its answer: all of dream and death.
+var examining = []string{"dream", "death", "daimon_complex"}
+
+// ExaminesReasoning reports whether the subsystem examines how the model reached its answer.
+func (p *Profile) ExaminesReasoning() bool {
+	return slices.ContainsFunc(examining, func(prefix string) bool { return strings.HasPrefix(p.Subsystem, prefix) })
 }
 
 // Over merges the profile with the client's own parameters and returns the names of the client's parameters that it overrode, in a fixed order.

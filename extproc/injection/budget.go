@@ -2,22 +2,22 @@ package injection
 
 import "errors"
 
-// Bounds of what is looked at for one request, whatever texts it has. Windows are those that the classifier scores; what it has scored before costs nothing.
+// Bounds for one request: windows scored by the classifier, without cached ones, and bytes of texts.
 const (
 	requestWindows = 64
 	requestBytes   = 1 << 20
 )
 
-// ErrBudget is the error of a text that is not judged, since its request has too many that are not known. When the request comes again, what was judged is known.
+// ErrBudget is the error of a text that is not examined, since its request has too many uncached ones. If the request is repeated, the examined texts are cached.
 var ErrBudget = errors.New("the request has more texts than are judged at a time")
 
-// Budget bounds what is looked at for one request. A nil budget has no bound. Not safe for concurrent use.
+// Budget limits the examination of one request. A nil budget is unlimited. Not safe for concurrent use.
 type Budget struct{ windows, bytes int }
 
-// NewBudget is that of a request of which nothing was looked at.
+// NewBudget returns the budget of a new request.
 func NewBudget() *Budget { return &Budget{requestWindows, requestBytes} }
 
-// text takes a text; false if the request has had too many.
+// text spends n bytes; false if the budget is exhausted.
 func (b *Budget) text(n int) bool {
 	if b == nil {
 		return true
@@ -29,7 +29,7 @@ func (b *Budget) text(n int) bool {
 	return true
 }
 
-// window takes a window; false if the request has had too many.
+// window spends a window; false if the budget is exhausted.
 func (b *Budget) window() bool {
 	if b == nil {
 		return true

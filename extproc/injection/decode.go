@@ -13,20 +13,20 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of decoding: how deep encodings may be nested, how many encoded parts of a text are read, and how many bytes come of them.
+// Bounds of decoding: depth of nested encodings, number of encoded parts, and decoded bytes.
 const (
 	maxDepth   = 3
 	maxParts   = 32
 	maxDecoded = 64 << 10
 )
 
-// view is a text as patterns and classifier read it.
+// view is a decoded text, for patterns and classifier.
 type view struct {
 	clean  string   // without invisible characters and look-alikes
-	folded string   // the same as patterns are written
-	parts  []string // what was encoded or hidden in it
+	folded string   // clean in the form of the patterns
+	parts  []string // encoded or hidden parts, decoded
 	tags   bool     // it has a text in invisible characters, which no program writes by accident
-	forms  []unit   // other ways to read it, which are matched and not scored
+	forms  []unit   // other readings, which are matched and not scored
 }
 
 // decoder collects the encoded parts of a text.
@@ -35,7 +35,7 @@ type decoder struct {
 	bytes int
 }
 
-// decode makes the view of a text.
+// decode returns the view of a text.
 func decode(text string) view {
 	text = Clip(text)
 	v := view{}
@@ -51,7 +51,7 @@ func decode(text string) view {
 	return v
 }
 
-// Clip is what is looked at of a text: the beginning and the end of one that is too long.
+// Clip returns the examined part of a text: of one that is too long, the beginning and the end.
 func Clip(text string) string {
 	if len(text) <= maxText {
 		return text
@@ -59,7 +59,7 @@ func Clip(text string) string {
 	return strings.ToValidUTF8(text[:maxText/2], "") + "\n" + strings.ToValidUTF8(text[len(text)-maxText/2:], "")
 }
 
-// addForms adds what is spelled, mirrored, or written with digits.
+// addForms adds the spelled, mirrored and leet readings.
 func (v *view) addForms() {
 	if letters := spelled(v.clean); letters != "" {
 		v.parts = append(v.parts, letters)
@@ -75,7 +75,7 @@ func (v *view) addForms() {
 	}
 }
 
-// add keeps a decoded part, and looks for further ones inside of it.
+// add adds a decoded part, and searches it for further ones.
 func (d *decoder) add(part string, depth int) {
 	if part == "" || len(d.parts) >= maxParts || d.bytes+len(part) > maxDecoded {
 		return
@@ -98,13 +98,13 @@ func (d *decoder) find(text string, depth int) {
 	}
 }
 
-// Shortest runs of characters that are looked at: 12 bytes of text.
+// Minimum lengths of encoded parts: 12 bytes of text.
 const (
 	minBase64 = 16
 	minHex    = 24
 )
 
-// runs adds what runs of base64's characters hold.
+// runs adds the content of runs of base64's characters.
 func (d *decoder) runs(text string, depth int) {
 	for i := 0; i < len(text); {
 		if !isBase64(text[i]) {
@@ -119,7 +119,7 @@ func (d *decoder) runs(text string, depth int) {
 	}
 }
 
-// run adds what a run of base64's characters holds, in hexadecimal or base64.
+// run adds the content of a run of base64's characters, in hexadecimal or base64.
 func (d *decoder) run(run string, depth int) {
 	digits := strings.TrimPrefix(run, "0x")
 	if len(digits) >= minHex && len(digits)%2 == 0 {
@@ -132,7 +132,7 @@ func (d *decoder) run(run string, depth int) {
 	if strings.ContainsAny(run, "-_") {
 		encoding = base64.RawURLEncoding
 	}
-	for cut := range min(4, len(run)) { // a word may stand right before or behind it
+	for cut := range min(4, len(run)) { // a word may adjoin it
 		if b, err := encoding.DecodeString(run[:(len(run)-cut)/4*4+tail(len(run)-cut)]); err == nil && (isText(b) || isRun(b)) {
 			d.text(b, depth)
 			return
@@ -140,7 +140,7 @@ func (d *decoder) run(run string, depth int) {
 	}
 }
 
-// tail is how many characters of a run's end belong to it: none or 2 or 3 beyond a multiple of 4.
+// tail returns the number of characters of a run beyond a multiple of 4 that are valid: 0, 2 or 3.
 func tail(n int) int {
 	if n%4 == 1 {
 		return 0
@@ -149,7 +149,7 @@ func tail(n int) int {
 }
 
 func (d *decoder) text(b []byte, depth int) {
-	if isText(b) || isRun(b) { // a code in a code
+	if isText(b) || isRun(b) { // nested encoding
 		d.add(string(b), depth)
 	}
 }
@@ -159,10 +159,10 @@ func isRun(b []byte) bool {
 	return len(b) >= minBase64 && !slices.ContainsFunc(b, func(c byte) bool { return !isBase64(c) })
 }
 
-// wrapped is how long a line of base64 is at least that goes on in the next one.
+// wrapped is the minimum length of a line of base64 that continues in the next one.
 const wrapped = 40
 
-// runAt is the run of base64's characters at i, over lines, and where it ends.
+// runAt returns the run of base64's characters at i, which may span lines, and its end.
 func runAt(text string, i int) (run string, end int) {
 	start, line := i, i
 	broken := false
@@ -196,7 +196,7 @@ var base64Chars = func() (t [256]bool) {
 	return t
 }()
 
-// isText reports whether bytes are a text of words: nine of ten characters are letters of words or what stands between words.
+// isText reports whether bytes are a text of words: at least nine of ten characters are letters, spaces or printable ASCII, and half are letters.
 func isText(b []byte) bool {
 	if len(b) < 8 || !utf8.Valid(b) {
 		return false
@@ -214,10 +214,10 @@ func isText(b []byte) bool {
 	return 10*(letters+between) >= 9*all && 10*letters >= 5*all
 }
 
-// unescapers read texts with escapes; ok is false for a text with few of them.
+// unescapers decode texts with escapes; they return false for a text with few of them.
 var unescapers = []func(string) (string, bool){unescapeURL, unescapeHTML, unescapeCode, unescapeBytes}
 
-// minEscapes is how many escapes make a text encoded.
+// minEscapes is the minimum number of escapes in an encoded text.
 const minEscapes = 5
 
 var escapedURL = regexp.MustCompile(`[^\s"'<>]*(?:%[0-9A-Fa-f]{2}[^\s"'<>]*){5,}`)
@@ -257,7 +257,7 @@ func unescapeCode(text string) (string, bool) {
 	}), true
 }
 
-// escapedBytes are bytes one by one: 69 67 6e 6f, or 01101001 01100111.
+// escapedBytes are single bytes in hexadecimal or binary digits: 69 67 6e 6f, or 01101001 01100111.
 var escapedBytes = regexp.MustCompile(`\b(?:[0-9A-Fa-f]{2}[ ,:]+){11,}[0-9A-Fa-f]{2}\b|\b(?:[01]{8}[ ,]+){7,}[01]{8}\b`)
 
 func unescapeBytes(text string) (string, bool) {
@@ -285,8 +285,8 @@ func unescapeBytes(text string) (string, bool) {
 	return strings.Join(out, "\n"), len(out) > 0
 }
 
-// mayHaveBytes reports whether a text may have bytes one by one: false is certain. It has at least minBytes runs of hexadecimal digits then, each of the
-// length of a byte, with nothing but separators between them.
+// mayHaveBytes reports whether a text may have escapedBytes; false is certain. Such a text has at least minBytes runs of hexadecimal digits, each of the length of
+// a byte, with only separators between them.
 func mayHaveBytes(text string) bool {
 	const minBytes = 8
 	row, run := 0, 0

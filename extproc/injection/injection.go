@@ -1,6 +1,6 @@
-// Package injection finds instructions for a model in texts that should hold none: overrides of its instructions, changes of its role, requests to pass data
-// on, hidden marks. Texts are decoded first, then matched with patterns and scored by a local classifier, and both make one score. It does not know what a text
-// is part of, beyond its source, nor what happens to one that holds instructions.
+// Package injection finds instructions for a model in texts that should have none: overrides of its instructions, changes of its role, exfiltration of data,
+// hidden marks. Texts are decoded, matched with patterns and scored by a local classifier; both results make one score. The package knows only the source of a
+// text, neither its request nor the reaction to a finding.
 package injection
 
 import (
@@ -11,7 +11,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// Source is where a text of a request comes from.
+// Source is the origin of a text in a request.
 type Source uint8
 
 // The sources.
@@ -24,41 +24,41 @@ const (
 
 var sourceNames = [sources]string{"user", "tool_result", "document"}
 
-// String is the source's name.
+// String returns the source's name.
 func (s Source) String() string { return sourceNames[s] }
 
-// Sources are all.
+// Sources returns all sources.
 func Sources() []Source { return []Source{User, Result, Document} }
 
 // Classifier scores texts. Safe for concurrent use.
 type Classifier interface {
-	// Score is the probability that a text holds instructions for a model, from 0 to 1.
+	// Score returns the probability that a text has instructions for a model, from 0 to 1.
 	Score(ctx context.Context, text string) (float64, error)
-	// Tag identifies the model: scores of different tags are not comparable. It is "" before the first score.
+	// Tag identifies the model: scores with different tags are not comparable. It is "" before the first score.
 	Tag() string
 }
 
-// Finding is what was found in a text. It does not depend on the text's source, but for its scores.
+// Finding is the result for a text. Only its scores depend on the text's source.
 type Finding struct {
-	Kinds   Kinds   // of the patterns that match
-	Pattern float64 // how much the patterns of one place weigh together, at most
+	Kinds   Kinds   // of the matching patterns
+	Pattern float64 // the highest combined weight of the patterns in one unit
 	Model   float64 // the classifier's highest score
-	Scored  bool    // the classifier had its say, or none was needed
-	Encoded bool    // a pattern matches in what was encoded or hidden
-	Partial bool    // the text is too long: of some of it nothing is known, or not what the classifier says
+	Scored  bool    // the classifier scored the text, or no score was needed
+	Encoded bool    // a pattern matched in an encoded or hidden part
+	Partial bool    // the text is too long: some of it was not matched, or not scored
 
 	scores [sources]float64
 }
 
-// trust is how much the classifier's score weighs by source. It is trained for results of tools, but is as sure of some code and documents: alone it never
-// reaches the default threshold. Users give instructions all the time.
+// trust is the weight of the classifier's score by source. The classifier is trained for results of tools, but has false positives in code and documents, so its
+// score alone never reaches the default threshold. Users' texts legitimately have instructions.
 var trust = [sources]float64{User: 0.75, Result: 0.88, Document: 0.88}
 
-// Score is the probability that a text of a source holds instructions that it should not hold, from 0 to 1: in one of its parts, either the patterns are right,
-// or the classifier.
+// Score returns the probability that a text of a source has illegitimate instructions, from 0 to 1: the highest probability, over its units, that the patterns or
+// the classifier are right.
 func (f *Finding) Score(s Source) float64 { return f.scores[s] }
 
-// note adds what a unit says.
+// note adds the result of a unit.
 func (f *Finding) note(u *unit) {
 	w := u.weight()
 	f.Kinds |= u.kinds
@@ -72,29 +72,29 @@ func (f *Finding) note(u *unit) {
 // DefaultThreshold is the score from which a text counts as an injection, chosen on the tuning part of the set in e2e/injectioneval.
 const DefaultThreshold = 0.9
 
-// maxText is how many bytes of a text are looked at: of a longer one its beginning and its end.
+// maxText is the number of examined bytes of a text: of a longer one, the beginning and the end.
 const maxText = 256 << 10
 
-// Detector looks into texts. Safe for concurrent use.
+// Detector examines texts. Safe for concurrent use.
 type Detector struct {
-	classifier Classifier // nil: patterns alone
-	off        func(error) bool
+	classifier Classifier       // nil: only patterns
+	off        func(error) bool // reports whether an error means that the classifier does not run
 	threshold  float64
 	memo       memo
-	windows    *lru.Cache[memoKey, float64] // what the classifier says
-	long       chan struct{}                // one for each long text that is read
+	windows    *lru.Cache[memoKey, float64] // the classifier's scores
+	long       chan struct{}                // semaphore of long texts
 }
 
-// longText is how many bytes a text has that takes tens of milliseconds to read. Half of the processors read such texts, at most.
+// longText is the length, in bytes, of texts that take tens of milliseconds. At most half of the processors examine such texts.
 const longText = 16 << 10
 
-// NewDetector makes a detector for a threshold (0 means the default). Without a classifier (nil), or with one that does not run, which off tells by its errors, it
-// uses patterns alone. The classifier is asked about the parts of a text for which its score can make the difference to the threshold.
+// NewDetector returns a detector for a threshold (0 means the default). Without a classifier (nil), or if it does not run, which off reports for its errors, only
+// patterns are used. The classifier scores only parts of a text for which its score can decide about the threshold.
 func NewDetector(c Classifier, threshold float64, off func(error) bool) *Detector {
 	if threshold <= 0 {
 		threshold = DefaultThreshold
 	}
-	readable()                                         // is made now: the first request would have its verdict too late
+	readable()                                         // compiled now: it would delay the first request
 	windows, _ := lru.New[memoKey, float64](memoTexts) // fails for a size below 1 only
 	return &Detector{classifier: c, off: off, threshold: threshold, memo: newMemo(), windows: windows, long: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
 }
@@ -102,7 +102,7 @@ func NewDetector(c Classifier, threshold float64, off func(error) bool) *Detecto
 // Threshold is the score from which a text counts as an injection.
 func (d *Detector) Threshold() float64 { return d.threshold }
 
-// Find looks into a text. With an error of the classifier or of ctx, the finding is that of the patterns alone, or of those that were tried.
+// Find examines a text. With an error of the classifier or of ctx, the finding is that of the patterns that were matched.
 func (d *Detector) Find(ctx context.Context, text string) (Finding, error) {
 	return d.find(ctx, text, nil)
 }
@@ -123,7 +123,7 @@ func (d *Detector) find(ctx context.Context, text string, b *Budget) (f Finding,
 	return f, err
 }
 
-// read makes units of a text. The error is what ctx says.
+// read decodes a text into units. The error is that of ctx.
 func (d *Detector) read(ctx context.Context, text string) ([]unit, error) {
 	if len(text) > longText {
 		select {
@@ -139,28 +139,28 @@ func (d *Detector) read(ctx context.Context, text string) ([]unit, error) {
 	return v.units(ctx), nil
 }
 
-// Worst is the part of a text that looks most like instructions, decoded: what another model should read.
+// Worst returns the decoded part of a text that looks most like instructions, for verification by another model.
 func (d *Detector) Worst(ctx context.Context, text string) (part string) {
 	units, err := d.read(ctx, text)
 	if err != nil {
 		return ""
 	}
-	most := -1.0
+	highest := -1.0
 	for i := range units {
-		if u := &units[i]; u.text != "" && u.weight() > most {
-			part, most = u.text, u.weight()
+		if u := &units[i]; u.text != "" && u.weight() > highest {
+			part, highest = u.text, u.weight()
 		}
 	}
 	return part
 }
 
-// score has the classifier score units. f.Scored is false if it did not, though its score could make the difference.
+// score scores units with the classifier. f.Scored stays false if a score that could decide is missing.
 func (d *Detector) score(ctx context.Context, units []unit, b *Budget, f *Finding) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	for i := range units {
-		if combined(units[i].weight(), 0, User) >= d.threshold { // nothing can change that
+		if combined(units[i].weight(), 0, User) >= d.threshold { // a score cannot change the result
 			f.Scored = true
 			return nil
 		}
@@ -184,7 +184,7 @@ func (d *Detector) score(ctx context.Context, units []unit, b *Budget, f *Findin
 	return nil
 }
 
-// window scores one unit, unless that is known.
+// window scores one unit, unless its score is cached.
 func (d *Detector) window(ctx context.Context, u *unit, b *Budget) (err error) {
 	k, tag := d.KeyOf([]byte(u.text)), d.tag()
 	if score, ok := d.windows.Get(d.memo.with(k, tag)); ok && tag != "" {
@@ -203,15 +203,15 @@ func (d *Detector) window(ctx context.Context, u *unit, b *Budget) (err error) {
 	return nil
 }
 
-// matters reports whether the classifier's score of a unit can make the difference to the threshold. Of code it is not asked: it is sure of too much.
+// matters reports whether the classifier's score of a unit can decide about the threshold. Code is not scored, because of false positives.
 func (d *Detector) matters(u *unit) bool {
 	return combined(u.weight(), 1, Result) >= d.threshold && !u.isCode()
 }
 
-// Known is what was found in the texts of a key before; ok is false if they were not looked at, or not with the classifier as it is now.
+// Known returns the cached finding of a key; ok is false if there is none with the current classifier.
 func (d *Detector) Known(k Key) (f Finding, ok bool) { return d.memo.get(k, d.tag()) }
 
-// Learn is Find for the text of a key, within a request's budget. The finding is remembered; one that lacks a score, until the classifier runs.
+// Learn is Find for the text of a key, within a request's budget. The finding is cached; one without a score, only until the classifier runs.
 func (d *Detector) Learn(ctx context.Context, k Key, text string, b *Budget) (Finding, error) {
 	f, err := d.find(ctx, text, b)
 	if tag := d.tag(); err == nil && (f.Scored || tag == "") {

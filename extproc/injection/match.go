@@ -7,13 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// unit is a part of a text that patterns and classifier judge together: what they say of different places does not add up.
+// unit is a part of a text whose patterns and score are combined. Results of different units are not.
 type unit struct {
-	text    string // as the classifier reads it; "" for one that is not scored
-	folded  string // as patterns are matched with
+	text    string // for the classifier; "" if it is not scored
+	folded  string // for the patterns
 	encoded bool
 	compact bool // without white space
-	guessed bool // it may be read so, and need not: patterns that are not sure say nothing
+	guessed bool // an uncertain reading: only patterns with the weight sure count
 
 	code    codeState
 	kinds   Kinds
@@ -21,7 +21,7 @@ type unit struct {
 	model   float64
 }
 
-// weight is the probability that the patterns are right.
+// weight returns the probability that the patterns are right.
 func (u *unit) weight() float64 {
 	rest := 1.0
 	for _, w := range u.weights {
@@ -30,10 +30,10 @@ func (u *unit) weight() float64 {
 	return 1 - rest
 }
 
-// combined is the probability that the patterns are right, or the classifier with its score.
+// combined returns the probability that the patterns or the classifier are right.
 func combined(weight, score float64, s Source) float64 { return 1 - (1-weight)*(1-trust[s]*score) }
 
-// match looks for the patterns in a unit, except those in skip, which have matched where nothing was encoded. It returns those that match.
+// match matches a unit with the patterns, except those in skip, which matched the plain text. It returns the matching ones.
 func (u *unit) match(about bool, skip map[*compiled]bool) (matched []*compiled) {
 	set := readable()
 	if u.compact {
@@ -52,7 +52,7 @@ func (u *unit) match(about bool, skip map[*compiled]bool) (matched []*compiled) 
 		matched = append(matched, p)
 		w := p.weight
 		switch {
-		case u.encoded && w >= likely: // what is said in a code is meant to pass unseen
+		case u.encoded && w >= likely: // encoding suggests intent to hide it
 			w = sure
 		case quoted:
 			w = min(w, mentioned)
@@ -62,7 +62,7 @@ func (u *unit) match(about bool, skip map[*compiled]bool) (matched []*compiled) 
 	return matched
 }
 
-// codeState is whether a unit is code, once somebody has asked.
+// codeState caches whether a unit is code.
 type codeState uint8
 
 const (
@@ -87,8 +87,8 @@ func (u *unit) note(k Kinds, weight float64) {
 	*at, u.kinds = max(*at, weight), u.kinds|k
 }
 
-// in reports whether the pattern is in a text that has one of its words, and whether all of its matches are only mentioned there: in quotes, and the text is
-// about injections or tells what is said.
+// in reports whether the pattern matches a text that has one of its words, and whether all matches are only mentions: they are quoted, and the text is about
+// injections or introduces the quote.
 func (p *compiled) in(text string, about bool) (ok, mentioned bool) {
 	for at := 0; at < len(text); {
 		m := p.re().FindStringIndex(text[at:])
@@ -105,7 +105,7 @@ func (p *compiled) in(text string, about bool) (ok, mentioned bool) {
 	return ok, ok
 }
 
-// reports is what stands before a quote of what is said somewhere.
+// reports matches the end of a text that introduces a quote.
 var reports = regexp.MustCompile(`(?:such as|for example|e\.g\.|i\.e\.|like|called|named|(?:the|a|this) (?:sentences?|phrases?|words?|texts?|strings?|prompts?|requests?|messages?)|contain(?:s|ed|ing)?|wrote|write|typed|says?|said|translate)[ ,:]*$`)
 
 // topics are words of texts about injections.
@@ -116,10 +116,10 @@ var topics = []string{
 // isAbout reports whether a text may be about injections.
 func isAbout(text string) bool { return topicWords.in(text) != owners{} }
 
-// quoteReach is how many bytes before a match its opening quote may stand.
+// quoteReach is the maximum distance of an opening quote before a match, in bytes.
 const quoteReach = 60
 
-// openQuote is the place of a quote that is open at a place of a text; -1 for none.
+// openQuote returns the offset of the quote that is open at an offset of a text; -1 for none.
 func openQuote(text string, at int) int {
 	from := max(0, at-quoteReach)
 	before := text[from:at]
@@ -135,21 +135,21 @@ func openQuote(text string, at int) int {
 	return -1
 }
 
-// opens reports whether a quote before a text opens it, and does not close what came before.
+// opens reports whether a quote before a text is an opening one.
 func opens(text string) bool {
 	return text == "" || text[0] >= utf8.RuneSelf || text[0] >= 'a' && text[0] <= 'z' || text[0] >= '0' && text[0] <= '9' || text[0] == '.' && strings.HasPrefix(text, "...")
 }
 
-// signs are what programs, queries and logs of commands have, and other texts seldom. JSON and HTML have none of them.
+// signs are frequent in programs, queries and logs of commands, and rare in other texts. JSON and HTML have none of them.
 var signs = regexp.MustCompile(`;\s*(?:\n|$)|[{}(]\s*\n|\)\s*[;{]|:=|[!=<>]=|=>|->|&&|\|\||\+\+|\+=|\w\(\)|\w+\([\w"'.]+(?:, ?[\w"'.*&]+)*\)|//|/\*|^\s*(?:#|\$|>>>) ?\w|\w+\[\w*\]|\w=["\w$]|\$[{(\w]|(?m:^)[-+@ ]*(?:package|import|from|func|fn|def|class|const|var|let|return|if|for|while|switch|case|public|private|static|struct|type|#include|@[A-Z]\w+|RUN|FROM|COPY|ENTRYPOINT|ENV|diff|git|kubectl|npm|pip|go)\b|\b(?:SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|DROP|GRANT|REVOKE|WHERE|JOIN|VALUES)\b`)
 
-// minSigns is how many signs make a text code, and signsPer how many bytes may have one.
+// A text is code if it has at least minSigns signs, and one per signsPer bytes.
 const (
 	minSigns = 3
 	signsPer = 60
 )
 
-// isCode reports whether a text is a program, a query, or what a tool of programmers prints. The classifier is sure of many that they hold instructions.
+// isCode reports whether a text is a program, a query, or the output of a developer's tool. The classifier has many false positives in such texts.
 func isCode(text string) bool {
 	n := len(signs.FindAllStringIndex(text, windowBytes))
 	return n >= minSigns && n*signsPer >= len(text)

@@ -6,13 +6,13 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// Key stands for a text: two hashes of it with seeds of this process, and its length.
+// Key identifies a text: two hashes with seeds of this process, and its length.
 type Key struct {
 	a, b uint64
 	n    int
 }
 
-// memo remembers findings, so that of a conversation only what is new is looked at. It keeps hashes and findings, no texts.
+// memo caches findings, so that only new texts of a conversation are examined. It stores hashes and findings, no texts.
 type memo struct {
 	seeds [2]maphash.Seed
 	known *lru.Cache[memoKey, Finding]
@@ -21,10 +21,10 @@ type memo struct {
 type memoKey struct {
 	Key
 
-	tag uint64 // of the classifier that scored
+	tag uint64 // hash of the classifier's tag
 }
 
-// memoTexts is how many texts are remembered, and how many windows of texts: about 2 MB each.
+// memoTexts is the number of cached texts, and of cached windows: about 2 MB each.
 const memoTexts = 1 << 14
 
 func newMemo() memo {
@@ -38,12 +38,12 @@ func (m *memo) put(k Key, tag string, f Finding) { m.known.Add(m.with(k, tag), f
 
 func (m *memo) with(k Key, tag string) memoKey { return memoKey{k, maphash.String(m.seeds[0], tag)} }
 
-// KeyOf is that of a single text.
+// KeyOf returns the key of a text.
 func (d *Detector) KeyOf(text []byte) Key {
 	return Key{maphash.Bytes(d.memo.seeds[0], text), maphash.Bytes(d.memo.seeds[1], text), len(text)}
 }
 
-// Key is that of the texts of parts, of which there are several, in their order. It keeps none of them.
+// Key returns the key of a sequence of texts. It does not retain them.
 func (d *Detector) Key(parts func(yield func([]byte) bool)) Key {
 	var a, b maphash.Hash
 	a.SetSeed(d.memo.seeds[0])

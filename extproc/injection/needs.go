@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// Every match of an expression contains some literals. A text that lacks one of them is not matched, which takes about a hundred times as long as to look for
+// Every match of an expression contains certain literals. A text without them need not be matched: matching takes about a hundred times as long as the search for
 // the literals of all expressions together.
 
-// minLiteral is the length of a literal that is worth looking for, in bytes.
+// minLiteral is the minimum length of a literal that is searched for, in bytes.
 const minLiteral = startBytes
 
-// needsOf are sets of literals, of each of which every match of an expression contains one.
+// needsOf returns sets of literals: every match of the expression contains at least one literal of each set.
 func needsOf(expression string) [][]string {
 	tree, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil { // the tests compile it
@@ -45,7 +45,7 @@ func needsOfTree(re *syntax.Regexp) [][]string {
 	return nil
 }
 
-// needsOfAny is the set of what one of some alternatives needs: of each the literals that are longest. None is needed if one of them needs none.
+// needsOfAny returns the set of literals for alternatives: of each alternative, its set with the longest literals. It is empty if one alternative needs none.
 func needsOfAny(alternatives []*syntax.Regexp) [][]string {
 	var all []string
 	for _, sub := range alternatives {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// clean is a text as a reader sees it: compatibility forms as usual letters, no invisible characters, and look-alikes of other alphabets as Latin letters
-// in words that have some.
+// clean returns a text as a reader sees it: with normal letters for compatibility forms, without invisible characters, and with Latin letters for look-alikes in
+// words that have Latin letters.
 func clean(text string) string {
 	if isASCII(text) {
 		return text
@@ -33,17 +33,17 @@ func isASCII(text string) bool {
 	return true
 }
 
-// isInvisible reports whether a character takes no room: joiners, marks of direction, variation selectors, tags.
+// isInvisible reports whether a character has no width: joiners, marks of direction, variation selectors, tags.
 func isInvisible(r rune) bool {
 	return r == '\u00AD' || r == '\u034F' || r == '\u115F' || r == '\u1160' || r == '\u3164' || unicode.Is(unicode.Cf, r) || isSelector(r)
 }
 
 func isSelector(r rune) bool { return r >= 0xFE00 && r <= 0xFE0F || r >= 0xE0100 && r <= 0xE01EF }
 
-// minInvisible is how many invisible characters make a text: flags of regions have six.
+// minInvisible is the minimum number of invisible characters of a text: flags of regions have six.
 const minInvisible = 8
 
-// invisible is the text that is written in tag characters, or in variation selectors, one for each byte; "" for none.
+// invisible returns the text that is encoded in tag characters, or in variation selectors, one per byte; "" for none.
 func invisible(text string) string {
 	if isASCII(text) {
 		return ""
@@ -86,7 +86,7 @@ var lookalikes = func() map[rune]rune {
 	return out
 }()
 
-// latinize replaces look-alikes in words that have Latin letters, too.
+// latinize replaces look-alikes in words that also have Latin letters.
 func latinize(text string) string {
 	var out strings.Builder
 	for len(text) > 0 {
@@ -120,7 +120,7 @@ func latinWord(word string) string {
 	}, word)
 }
 
-// fold is a text as patterns are written: lower case, white space in single spaces, Latin letters without marks.
+// fold returns a text in the form of the patterns: lower case, single spaces, Latin letters without marks.
 func fold(text string) string {
 	if isASCII(text) {
 		return foldASCII(text)
@@ -167,10 +167,10 @@ func unmarked(text string) string {
 	}, text)
 }
 
-// minSpelled is how many single letters in a row make a text that is spelled: i g n o r e.
+// minSpelled is the minimum number of single letters in a row of a spelled text: i g n o r e.
 const minSpelled = 8
 
-// spelled is what is written letter by letter in a text, as words where more space stands between them; "" for nothing.
+// spelled returns the spelled parts of a text, as words where they are separated by more space; "" for none.
 func spelled(text string) string {
 	if !maySpell(text) {
 		return ""
@@ -200,7 +200,7 @@ func spelled(text string) string {
 	return strings.TrimSpace(out.String())
 }
 
-// maySpell reports whether a text may have minSpelled single letters in a row: false is certain.
+// maySpell reports whether a text may have minSpelled single letters in a row; false is certain.
 func maySpell(text string) bool {
 	row, word := 0, 0 // letters so far
 	for i := 0; i < len(text); i++ {
@@ -225,7 +225,7 @@ func maySpell(text string) bool {
 	return row >= minSpelled && word <= 1
 }
 
-// separates are the separators of ASCII.
+// separates has the ASCII separators between single letters.
 var separates = func() (t [256]bool) {
 	for _, c := range []byte("\n\t.-_*|/~+ ") {
 		t[c] = true
@@ -233,12 +233,12 @@ var separates = func() (t [256]bool) {
 	return t
 }()
 
-// separators are what stands between single letters.
+// separators replaces the separators between single letters.
 var separators = strings.NewReplacer("\n", "  ", "\t", " ", ".", " ", "-", " ", "_", " ", "*", " ", "|", " ", "/", " ", "~", " ", "·", " ", "+", " ")
 
 var leet = strings.NewReplacer("0", "o", "1", "i", "3", "e", "4", "a", "5", "s", "7", "t", "@", "a", "$", "s", "!", "i")
 
-// unleet reads digits in words as letters: 1gn0re. ok is false for a text without such words.
+// unleet replaces digits in words by letters: 1gn0re. It returns false for a text without such words.
 func unleet(text string) (string, bool) {
 	if !mayBeLeet(text) {
 		return "", false
@@ -258,7 +258,7 @@ func unleet(text string) (string, bool) {
 	return strings.Join(words, " "), true
 }
 
-// mayBeLeet reports whether a text may have words with digits among letters: false is certain.
+// mayBeLeet reports whether a text may have words with digits among letters; false is certain.
 func mayBeLeet(text string) bool {
 	for w := range strings.SplitSeq(text, " ") {
 		has := uint8(0)
@@ -275,10 +275,10 @@ func mayBeLeet(text string) bool {
 const (
 	leetLetter = 1 << iota
 	leetDigit
-	leetOther // no word with it is read so
+	leetOther // words with it are not leet
 )
 
-// leetChars are the kinds of bytes. What may stand around a word has none.
+// leetChars are the kinds of bytes; those around a word have none.
 var leetChars = func() (t [256]uint8) {
 	for c := range t {
 		switch {
@@ -309,7 +309,7 @@ func mixes(word string) bool {
 	return digits > 0 && letters >= digits && len(word) <= 20
 }
 
-// rot13 reads a text whose letters are moved by 13, if it has words that are frequent in instructions.
+// rot13 decodes a text in ROT13, if it has words that are frequent in instructions.
 func rot13(text string) (string, bool) {
 	if !strings.Contains(text, "vafgehpgvba") && !strings.Contains(text, "vtaber") && !strings.Contains(text, "flfgrz cebzcg") {
 		return "", false
@@ -322,7 +322,7 @@ func rot13(text string) (string, bool) {
 	}, text), true
 }
 
-// reverse reads a text backwards, if it has words that are frequent in instructions.
+// reverse reverses a text, if it has words that are frequent in instructions.
 func reverse(text string) (string, bool) {
 	if !strings.Contains(text, "noitcurtsni") && !strings.Contains(text, "snoitcurtsni") && !strings.Contains(text, "tpmorp metsys") {
 		return "", false

@@ -15,17 +15,17 @@ type Kinds uint8
 
 // The kinds.
 const (
-	Override     Kinds = 1 << iota // earlier instructions are to be ignored
-	Role                           // the model is to be something else
-	Exfiltration                   // instructions or secrets are to be passed on
-	Hidden                         // marks of templates, invisible text, notes to a model that a reader does not see
-	Secrecy                        // the user is not to be told, or not to be asked
-	Addressed                      // a model is spoken to
+	Override     Kinds = 1 << iota // orders to ignore earlier instructions
+	Role                           // orders to play another role
+	Exfiltration                   // orders to disclose instructions or secrets
+	Hidden                         // marks of templates, invisible text, notes to a model that readers do not see
+	Secrecy                        // orders not to inform or ask the user
+	Addressed                      // a model is addressed
 )
 
 var kindNames = [...]string{"override", "role", "exfiltration", "hidden", "secrecy", "addressed"}
 
-// Names are the kinds' names.
+// Names returns the kinds' names.
 func (k Kinds) Names() (names []string) {
 	for ; k != 0; k &= k - 1 {
 		names = append(names, kindNames[bits.TrailingZeros8(uint8(k))])
@@ -33,7 +33,7 @@ func (k Kinds) Names() (names []string) {
 	return names
 }
 
-// pattern is what instructions look like. The expression is matched with texts that have one of the words.
+// pattern matches instructions of a kind. The expression is only matched with texts that have one of the words.
 type pattern struct {
 	kind   Kinds
 	weight float64 // the probability that a match is an injection
@@ -50,12 +50,12 @@ func (e expr) compiled() *regexp.Regexp { return regexp.MustCompile(e.text()) }
 
 // Weights of patterns.
 const (
-	sure   = 0.95 // enough alone
-	likely = 0.75 // enough with a classifier that agrees
+	sure   = 0.95 // sufficient alone
+	likely = 0.75 // sufficient with a moderate score
 	hint   = 0.5  // as likely harmless
-	cue    = 0.4  // enough with a classifier that is sure
+	cue    = 0.4  // sufficient with a high score
 
-	mentioned = 0.2 // of what is only quoted
+	mentioned = 0.2 // of a quoted match
 )
 
 // The parts of overrides, in English.
@@ -166,7 +166,7 @@ var english = []pattern{
 		`\b(?:tell|inform|convince|urge|instruct|ask|remind) the (?:user|customer|reader|human) (?:that|to|about)\b|\b(?:before|after|when) (?:using|calling|running) (?:this|the|any) tool\b|\b(?:when|while|before|after|if) (?:you )?(?:respond|reply|answer|summari[sz]|render|translat|process|read)(?:ing|e|es)? (?:to )?(?:the user|this|these|the (?:page|document|text|file|question))\b|\bin your (?:answer|response|reply|summary|output)\b|\byour (?:answer|response|reply|summary|output) (?:must|should|has to)\b`)},
 }
 
-// compactPatterns are matched with texts that were spelled letter by letter.
+// compactPatterns are matched with spelled texts, without white space.
 var compactPatterns = []pattern{
 	{Override, sure, []string{"instruction", "prompt", "rules", "guideline", "direction"}, expr(
 		`(?:ignore|disregard|forget|bypass|override)(?:all|any|the|your|every|of)*(?:previous|prior|above|earlier|preceding|system|safety|your)+(?:instructions?|prompts?|rules|guidelines|directions)`)},
@@ -174,12 +174,12 @@ var compactPatterns = []pattern{
 	{Role, sure, []string{"youarenow", "developermode"}, expr(`youarenow(?:dan|unrestricted|unfiltered|free)|developermodeenabled`)},
 }
 
-// language is how an override is said: its verbs, what says that earlier or all instructions are meant, and their nouns, in expressions. The words are
-// those of the nouns that are looked for first.
+// language has the expressions of an override in one language: verbs, attributes (earlier, all) and nouns. The words are those of the nouns, which are searched for
+// first.
 type language struct {
 	words              []string
 	drop, which, rules string
-	near               int // characters between them
+	near               int // maximum distance between them, in characters
 }
 
 var languages = []language{
@@ -205,7 +205,7 @@ var languages = []language{
 	{[]string{"निर्देश", "नियम", "आदेश"}, `(?:अनदेखा|नज़रअंदाज़|नजरअंदाज|भूल)`, `(?:पिछले|सभी|पहले|ऊपर)`, `(?:निर्देश|नियम|आदेश)`, 30},
 }
 
-// patterns are all that are matched with readable texts.
+// patterns returns all patterns for plain texts.
 func patterns() []pattern {
 	out := slices.Clone(english)
 	for i := range languages {

@@ -9,19 +9,19 @@ import (
 	"unicode/utf8"
 )
 
-// The classifier reads windows of 256 tokens. Long texts are cut into windows here, so that a long one costs no more than a bound.
+// The classifier reads windows of 256 tokens. Texts are cut into windows here, and the number of scored windows is bounded.
 const (
 	windowBytes  = 900 // about 200 tokens of English
 	overlapBytes = 150
 	maxWindows   = 16 // of a text
-	maxHidden    = 4  // decoded parts that are scored, each as one window
-	minScored    = 12 // shorter texts say nothing to the classifier
+	maxHidden    = 4  // scored windows of decoded parts
+	minScored    = 12 // bytes; shorter texts are not scored
 )
 
-// units are the windows of a text, those of what was encoded in it, and its other forms, matched with the patterns. It ends early when ctx does.
+// units returns the windows of a text, those of its encoded parts, and its other forms, matched with the patterns. It ends early when ctx ends.
 func (v *view) units(ctx context.Context) (all []unit) {
 	about := isAbout(v.folded)
-	plain := map[*compiled]bool{} // what matches the text itself: what is decoded may repeat it
+	plain := map[*compiled]bool{} // patterns that match the text itself, which its decoded parts may repeat
 	for _, w := range cut(v.clean) {
 		u := unit{text: w, folded: v.folded}
 		if len(w) < len(v.clean) {
@@ -52,7 +52,7 @@ func (v *view) units(ctx context.Context) (all []unit) {
 	return append(all, v.forms...)
 }
 
-// cut cuts a text into windows that overlap. They begin and end between words, where there are words.
+// cut cuts a text into overlapping windows, between words if there are any.
 func cut(text string) (out []string) {
 	for len(text) > windowBytes {
 		end := boundary(text, windowBytes)
@@ -62,7 +62,7 @@ func cut(text string) (out []string) {
 	return append(out, text)
 }
 
-// boundary is the place of the last white space before n, not far before it; else of a character.
+// boundary returns the offset of the last white space shortly before n; otherwise of a character.
 func boundary(text string, n int) int {
 	const near = 80
 	if i := strings.LastIndexFunc(text[n-near:n], unicode.IsSpace); i >= 0 {
@@ -76,14 +76,14 @@ func boundary(text string, n int) int {
 	return n
 }
 
-// cues are words that instructions for a model have more often than other texts.
+// cues are words that are more frequent in instructions for a model than in other texts.
 var cues = []string{
 	"ignore", "disregard", "forget", "override", "instruction", "prompt", "you are", "you must", "you should", "assistant", "language model", "llm", " ai ", "do not tell", "don't tell",
 	"secret", "password", "api key", "private key", "credential", "send", "forward", "transfer", "execute", "reveal", "system", "important", "immediately", "instead", "http", "base64", "<!--",
 }
 
-// choose are the units that the classifier scores: those for which its score can matter, and of too many the first, the last, those that patterns match, and
-// those with most cues. left is how many are left out for their number.
+// choose returns the units to be scored: those whose score can matter; of too many, the first, the last, those that patterns match, and those with most cues. left
+// is the number of omitted ones.
 func choose(all []unit, matters func(*unit) bool) (out []*unit, left int) {
 	var windows []ranked
 	hidden := 0
@@ -120,7 +120,7 @@ type ranked struct {
 	rank float64
 }
 
-// rank is how much a window looks like instructions: the weight of its patterns before its number of cues.
+// rank orders windows by their similarity to instructions: by the weight of their patterns, then by their number of cues.
 func rank(u *unit) float64 {
 	n := u.weight() * float64(len(cues))
 	for _, c := range cues {

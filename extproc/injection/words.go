@@ -6,18 +6,18 @@ import (
 	"sync"
 )
 
-// wordSet finds which of many words are in a text, in one pass over it. Each word belongs to owners, by their indexes.
+// wordSet finds the words of a set in a text, in one pass. Each word belongs to owners, which are indexes.
 type wordSet struct {
 	starts [1 << startBits / 64]uint64 // hashes of the words' first bytes
-	heads  [1 << startBits]uint16      // of lists of words, plus one
+	heads  [1 << startBits]uint16      // first word of each hash, plus one
 	words  []setWord
-	short  []setWord // those that have no startBytes bytes
+	short  []setWord // words shorter than startBytes
 }
 
 type setWord struct {
 	text   string
 	owners owners
-	next   uint16 // word with the same hash, plus one
+	next   uint16 // next word with the same hash, plus one
 }
 
 const (
@@ -39,7 +39,7 @@ func (o *owners) addAll(more *owners) {
 	}
 }
 
-// newWordSet is the set of the words of owners, of which there are at most maxOwners.
+// newWordSet returns the set of the words of owners, at most maxOwners of them.
 func newWordSet(of ...[]string) *wordSet {
 	all := map[string]*owners{}
 	var order []string
@@ -68,13 +68,13 @@ func newWordSet(of ...[]string) *wordSet {
 	return s
 }
 
-// startOf is a hash of the startBytes bytes at i.
+// startOf returns a hash of the startBytes bytes at i.
 func startOf(text string, i int) uint32 {
 	w := uint32(text[i]) | uint32(text[i+1])<<8 | uint32(text[i+2])<<16
 	return w * 0x9e3779b1 >> (32 - startBits)
 }
 
-// in are the owners with a word in a text.
+// in returns the owners with a word in a text.
 func (s *wordSet) in(text string) (found owners) {
 	for i := range s.short {
 		if strings.Contains(text, s.short[i].text) {
@@ -95,17 +95,17 @@ func (s *wordSet) in(text string) (found owners) {
 	return found
 }
 
-// topicWords are those of texts about injections.
+// topicWords are words of texts about injections.
 var topicWords = newWordSet(topics)
 
-// patternSet is patterns with the words that a text must have to match one of them.
+// patternSet is a set of patterns with the words that matching texts must have.
 type patternSet struct {
 	list  []compiled
 	words *wordSet
-	needs [][]int // of each pattern, owners of words in addition to its own index
+	needs [][]int // further owners of words by pattern, in addition to its own index
 }
 
-// The patterns, with what their texts need, found out when they are first needed: that takes about 15 ms. To compile them all takes as long again.
+// The patterns with the words that they need, computed at first use, which takes about 15 ms. Compiling all expressions would take as long again.
 var (
 	readable = sync.OnceValue(func() *patternSet { return newPatternSet(patterns()) })
 	compact  = sync.OnceValue(func() *patternSet { return newPatternSet(compactPatterns) })
@@ -114,7 +114,7 @@ var (
 // compiled is a pattern that can be matched.
 type compiled struct {
 	pattern
-	re func() *regexp.Regexp // compiled by the first text that it is matched with
+	re func() *regexp.Regexp // compiled at its first use
 }
 
 func newPatternSet(list []pattern) *patternSet {
@@ -126,7 +126,7 @@ func newPatternSet(list []pattern) *patternSet {
 	}
 	for i := range list {
 		for _, set := range needsOf(list[i].source.text()) {
-			if len(words) < maxOwners { // without a set, more texts are matched than have to be
+			if len(words) < maxOwners { // beyond the limit, more texts are matched than necessary
 				s.needs[i] = append(s.needs[i], len(words))
 				words = append(words, set)
 			}
@@ -136,7 +136,7 @@ func newPatternSet(list []pattern) *patternSet {
 	return s
 }
 
-// may reports whether a pattern may match a text in which words of some owners were found: false is certain.
+// may reports whether a pattern may match a text with words of the found owners; false is certain.
 func (s *patternSet) may(i int, found *owners) bool {
 	if !found.has(i) {
 		return false

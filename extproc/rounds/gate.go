@@ -1,12 +1,11 @@
-// Package rounds separates the calls of layers' tools from an answer: a layer may give the model tools of its own (pipeline.Caller). An answer that calls such
-// a tool, and none of the client's, is not the end of the request: the layer answers the calls, and the same candidate is called again with the answer and the
-// results behind its messages. The client sees one answer: the text and the thoughts of all rounds in their order, none of the layers' calls, and the usage
-// of all calls.
+// Package rounds separates the calls of layers' tools from an answer: a layer may offer tools to the model (pipeline.Caller). If an answer calls such a tool, and
+// none of the client's, the layer executes the calls, and the same candidate is called again with the answer and the results appended to the messages. The
+// client gets one answer: the text and the thoughts of all rounds in order, none of the layers' calls, and the usage of all rounds.
 //
-// An answer with calls of both kinds ends the request: the client gets its own calls, and the others are dropped, since only the client can make the results of
-// its tools. The model finds its history without them and may call again.
+// An answer with calls of both kinds ends the request: the client gets its own calls, whose results only it can produce, and the others are dropped. They are not
+// in the history of the next request, and the model may repeat them.
 //
-// The package makes no calls and knows no money; package extproc does both.
+// The package makes no calls of providers and no charges; package extproc does both.
 package rounds
 
 import (
@@ -21,60 +20,60 @@ import (
 	"bardo.money/gateway/extproc/wire"
 )
 
-// State is what is known of a request that may have several rounds. It belongs to the request's goroutine.
+// State is the state of a request over its rounds. It belongs to the request's goroutine.
 type State struct {
-	Done   int          // answers whose calls were answered inside the gateway
+	Done   int          // finished rounds, whose calls the gateway executed
 	Layer  string       // whose tools the model called
-	Shown  []chat.Event // content of these answers, for a client that has nothing yet
-	Texts  bool         // the client has, or will get, text of them
-	Blocks int          // numbers of content blocks that they use
+	Shown  []chat.Event // content of these rounds, while the client has nothing yet
+	Texts  bool         // these rounds have text for the client
+	Blocks int          // number of content blocks of these rounds
 
-	Encoder   wire.Encoder // that began the client's stream; nil while the client has nothing
+	Encoder   wire.Encoder // of the client's stream; nil while the client has nothing
 	Reasoning *render.Presenter
-	Dialect   chat.Dialect // of the provider whose answer began the stream
+	Dialect   chat.Dialect // of the provider of the first streamed answer
 }
 
-// Sink takes the events that a gate lets pass.
+// Sink receives the events for the client.
 type Sink interface {
 	Take(ctx context.Context, ev *chat.Event)
-	IsOver() bool // it takes no more
+	IsOver() bool // no more events are accepted
 }
 
-// Gate separates the calls of layers' tools from the rest of an answer. It stands behind the stages, where calls in text are calls, and before the layers,
-// which see what the client will get. It belongs to the goroutine that reads the answer.
+// Gate separates the calls of layers' tools from the rest of an answer. It runs after the stages, which parse calls in text, and before the layers, which get the
+// client's answer. It belongs to the goroutine that reads the answer.
 type Gate struct {
 	View    *request.View
 	State   *State
 	Dialect chat.Dialect      // of the answer's provider
-	Count   *meter.Count      // its usage
-	Before  func() chat.Usage // usage of the calls before
-	Held    *int64            // counts the bytes that are kept
+	Count   *meter.Count      // the answer's usage
+	Before  func() chat.Usage // usage of earlier rounds
+	Held    *int64            // counts the retained bytes
 	Sink    Sink
 
-	Whole []chat.Event    // the answer as the model gave it
-	Calls []chat.ToolCall // those that are answered inside the gateway
+	Whole []chat.Event    // the complete answer of the model
+	Calls []chat.ToolCall // calls that the gateway executes
 	Again bool            // the answer is complete, and another round follows
 
 	head    []chat.Event         // start and usage, held until there is content for the client
-	opened  bool                 // they were passed on
-	numbers map[int]int          // of blocks, by their numbers in the provider's answer
-	open    []int                // blocks that have begun and not ended, by their new numbers
-	next    int                  // number of the next block
-	began   bool                 // text of this answer was passed on
-	ahead   map[int][]chat.Event // of blocks that have not begun, by their numbers in the provider's answer: events about them
+	opened  bool                 // head was forwarded
+	numbers map[int]int          // the client's block numbers, by those of the provider's answer
+	open    []int                // open blocks, by the client's numbers
+	next    int                  // the client's number of the next block
+	began   bool                 // text of this answer was forwarded
+	ahead   map[int][]chat.Event // early events about blocks that have not begun, by the provider's block numbers
 
-	partial   map[int]*openCall // calls of layers' tools whose arguments are not complete
-	forwarded bool              // the client gets a call
+	partial   map[int]*openCall // incomplete calls of layers' tools
+	forwarded bool              // a call was forwarded to the client
 	stop      *chat.Event
 	usage     []chat.Event
 }
 
-// Begin prepares the gate for its first event.
+// Begin must be called before the first event.
 func (g *Gate) Begin() {
 	g.next, g.numbers, g.partial, g.ahead = g.State.Blocks, map[int]int{}, map[int]*openCall{}, map[int][]chat.Event{}
 }
 
-// Close adds the answer, whose calls were answered inside the gateway, to the state of its request.
+// Close adds the finished round to the state of its request.
 func (g *Gate) Close() {
 	g.State.Done++
 	g.State.Blocks, g.State.Texts = g.next, g.State.Texts || g.began
@@ -85,7 +84,7 @@ type openCall struct {
 	args []byte
 }
 
-// Read takes an event of the answer. Usage is counted here: what is shown of it later may be that of several calls.
+// Read handles an event of the answer. It counts the usage of this answer: the client gets the sum over all rounds.
 func (g *Gate) Read(ctx context.Context, ev *chat.Event) {
 	g.Count.Note(ev)
 	g.keep(ev)
@@ -128,7 +127,7 @@ func (g *Gate) Read(ctx context.Context, ev *chat.Event) {
 	}
 }
 
-// extra passes on what only the answer's own dialect has, unless another one began the client's stream. It is no content.
+// extra forwards an event that only the answer's dialect has, unless the client's stream has another one. It does not count as content.
 func (g *Gate) extra(ctx context.Context, ev *chat.Event) {
 	switch r := g.State; {
 	case r.Encoder != nil && r.Dialect != g.Dialect:
@@ -141,14 +140,14 @@ func (g *Gate) extra(ctx context.Context, ev *chat.Event) {
 	}
 }
 
-// plain is a copy of an event that refers to no buffer of its decoder, without the provider's bytes.
+// plain returns a copy of an event without references to the decoder's buffers, and without the provider's bytes.
 func plain(ev *chat.Event) chat.Event {
 	e := *ev
 	e.Text, e.Raw, e.Tail, e.ModelSpan, e.UsageChunk = bytes.Clone(ev.Text), nil, false, chat.Span{}, false
 	return e
 }
 
-// keep adds an event to the answer as the model gets it back.
+// keep adds an event to the complete answer.
 func (g *Gate) keep(ev *chat.Event) {
 	switch ev.Kind { //nolint:exhaustive // the rest is content
 	case chat.Error, chat.Other:
@@ -158,7 +157,7 @@ func (g *Gate) keep(ev *chat.Event) {
 	*g.Held += int64(len(ev.Text))
 }
 
-// count keeps a report of usage: the first ones belong to the head, the others come at the end.
+// count stores a usage event: the first ones for the head, the others for the end.
 func (g *Gate) count(ev *chat.Event) {
 	if len(g.head) > 0 && !g.opened && !g.Count.Reported.Final {
 		g.head = append(g.head, plain(ev))
@@ -167,7 +166,7 @@ func (g *Gate) count(ev *chat.Event) {
 	g.usage = append(g.usage, plain(ev))
 }
 
-// number is the new number of a block, which is opened if it has none: what is known of it comes before it.
+// number returns the client's number of a block. A new block is opened, and early events about it are forwarded first.
 func (g *Gate) number(ctx context.Context, index int) int {
 	n, ok := g.numbers[index]
 	if ok {
@@ -186,7 +185,7 @@ func (g *Gate) number(ctx context.Context, index int) int {
 	return n
 }
 
-// pass passes an event on, with the new number of its block.
+// pass forwards an event, with the client's number of its block.
 func (g *Gate) pass(ctx context.Context, ev *chat.Event) {
 	g.begin(ctx)
 	e := *ev
@@ -212,7 +211,7 @@ func (g *Gate) pass(ctx context.Context, ev *chat.Event) {
 	g.forward(ctx, &e)
 }
 
-// separate puts an empty line between the texts of two rounds.
+// separate forwards an empty line between the texts of two rounds.
 func (g *Gate) separate(ctx context.Context, first *chat.Event) {
 	if !g.began && g.State.Texts && len(first.Text) > 0 {
 		line := *first
@@ -231,14 +230,14 @@ func (g *Gate) close(number int) {
 	}
 }
 
-// forward passes an event on as it is.
+// forward sends an event to the sink, unless that is over.
 func (g *Gate) forward(ctx context.Context, ev *chat.Event) {
 	if !g.Sink.IsOver() {
 		g.Sink.Take(ctx, ev)
 	}
 }
 
-// begin passes on the start of the answer, unless the client has it from an earlier round, and what it has not got yet of those.
+// begin forwards the start of the answer, unless the client got that of an earlier round, and the retained content of earlier rounds.
 func (g *Gate) begin(ctx context.Context) {
 	if g.opened {
 		return
@@ -256,7 +255,7 @@ func (g *Gate) begin(ctx context.Context) {
 	}
 }
 
-// complete decides about a call of a layer's tool whose arguments are complete.
+// complete handles a complete call of a layer's tool: it is executed by the gateway, or translated to a call of the client's tool.
 func (g *Gate) complete(ctx context.Context, index int) {
 	c := g.partial[index]
 	delete(g.partial, index)
@@ -277,9 +276,9 @@ func (g *Gate) complete(ctx context.Context, index int) {
 	g.close(n)
 }
 
-// end ends the answer, or the round.
+// end handles the end of the answer: the round or the request ends.
 func (g *Gate) end(ctx context.Context) {
-	for i := range g.Whole { // calls whose blocks did not end, in their order
+	for i := range g.Whole { // calls whose blocks have no end, in order
 		if ev := &g.Whole[i]; ev.Kind == chat.ToolStart && g.partial[ev.Index] != nil {
 			g.complete(ctx, ev.Index)
 		}
@@ -289,12 +288,12 @@ func (g *Gate) end(ctx context.Context) {
 		return
 	}
 	if len(g.Calls) > 0 && !g.forwarded && g.State.Done == g.View.Rounds() {
-		g.View.Request.Dropped = wire.AppendDegraded(slices.Clip(g.View.Request.Dropped), degradedRounds) // the request is of the round before
+		g.View.Request.Dropped = wire.AppendDegraded(slices.Clip(g.View.Request.Dropped), degradedRounds) // the slice belongs to the request of the previous round
 	}
 	g.begin(ctx)
 	if g.stop != nil {
 		if g.stop.Reason == chat.StopTool && !g.forwarded {
-			g.stop.Reason = chat.StopEnd // the calls that it stopped for are not the client's
+			g.stop.Reason = chat.StopEnd // the calls are not for the client
 		}
 		g.forward(ctx, g.stop)
 	}
@@ -302,21 +301,21 @@ func (g *Gate) end(ctx context.Context) {
 	g.forward(ctx, &chat.Event{Kind: chat.End})
 }
 
-// degradedRounds is the entry in X-Bardo-Degraded of an answer whose model still calls the gateway's tools after the last round.
+// degradedRounds is the entry in X-Bardo-Degraded if the model calls the gateway's tools in the last round.
 const degradedRounds = "tool_rounds"
 
-// mayGoOn reports whether the calls of a complete answer are answered inside the gateway.
+// mayGoOn reports whether the gateway executes the calls of a complete answer, and another round follows.
 func (g *Gate) mayGoOn() bool {
 	if len(g.Calls) == 0 || g.forwarded || g.Sink.IsOver() {
 		return false
 	}
 	if g.stop != nil && g.stop.Reason != chat.StopTool && g.stop.Reason != chat.StopEnd {
-		return false // it was cut off, or refused
+		return false // truncated, or refused
 	}
 	return g.State.Done < g.View.Rounds()
 }
 
-// closeBlocks ends the blocks that the provider left open: others follow in the next round.
+// closeBlocks ends open blocks, since blocks of the next round follow.
 func (g *Gate) closeBlocks(ctx context.Context) {
 	for _, n := range g.open {
 		g.forward(ctx, &chat.Event{Kind: chat.BlockStop, Index: n})
@@ -324,7 +323,7 @@ func (g *Gate) closeBlocks(ctx context.Context) {
 	g.open = nil
 }
 
-// passUsage passes on what the provider reported; after several rounds, the usage of all of them.
+// passUsage forwards the provider's usage events; after several rounds, the sum over all.
 func (g *Gate) passUsage(ctx context.Context) {
 	if g.State.Done == 0 {
 		for i := range g.usage {

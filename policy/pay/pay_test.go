@@ -21,7 +21,7 @@ var (
 	seal = NewSeal([]byte("secret"), &terms)
 )
 
-// authorization is what a payer signs for the terms.
+// authorization is a payer's authorization for the terms.
 func authorization() map[string]any {
 	return map[string]any{
 		"from": Address{3}.String(), "to": terms.PayTo.String(), "value": "5000", "validAfter": "0", "validBefore": "1800001320", "nonce": Word{4}.String(),
@@ -79,7 +79,7 @@ func TestPermitsAreRead(t *testing.T) {
 	}
 }
 
-// TestPitfall9OneNonceInTwoForms is one nonce; what is no number of 256 bits is none.
+// TestPitfall9OneNonceInTwoForms is one nonce; a text that is no number of 256 bits is refused.
 func TestPitfall9OneNonceInTwoForms(t *testing.T) {
 	for text, want := range map[string]Word{"1024": {30: 4}, "0x400": {30: 4}, "0x0400": {30: 4}, "0x" + strings.Repeat("f", 64): {}, "0": {}} {
 		p, err := terms.Parse(upTo(func(_, permit map[string]any) { permit["nonce"] = text }), 2)
@@ -95,7 +95,7 @@ func TestPitfall9OneNonceInTwoForms(t *testing.T) {
 	}
 }
 
-// TestPitfall5And6EachFieldOfAPermit that is not the terms' is refused by its own code.
+// TestPitfall5And6EachFieldOfAPermit that differs from the terms is refused with its own code.
 func TestPitfall5And6EachFieldOfAPermit(t *testing.T) {
 	for _, row := range []struct {
 		about  string
@@ -154,7 +154,7 @@ func TestBothVersionsAreRead(t *testing.T) {
 	}
 }
 
-// TestPitfall29WhatCannotBeRead is an error that is no refusal: the client's message is broken.
+// TestPitfall29WhatCannotBeRead is an error that is no refusal: the client's message is invalid.
 func TestPitfall29WhatCannotBeRead(t *testing.T) {
 	for field, values := range map[string][]any{
 		"from":        {"", "0x", "0x12", strings.Repeat("a", 42), "0x" + strings.Repeat("g", 40), 1},
@@ -221,7 +221,7 @@ func FuzzOpenQuote(f *testing.F) {
 	})
 }
 
-// TestPitfall6And7QuotesHoldForTheirRequest: an earlier and lower price is good for the same request alone, and for its time.
+// TestPitfall6And7QuotesHoldForTheirRequest: a lower quote is valid only for its request, and until it expires.
 func TestPitfall6And7QuotesHoldForTheirRequest(t *testing.T) {
 	q := Quote{Amount: 5000, Digest: Word{9}, Expires: now.Add(time.Minute)}
 	other := NewSeal([]byte("other"), &terms)
@@ -262,20 +262,20 @@ func TestPitfall6And7QuotesHoldForTheirRequest(t *testing.T) {
 	}
 }
 
-// TestPitfall22AWalletThatIsNotDeployedIsRefusedByItsName, whatever else its payment says.
+// TestPitfall22AWalletThatIsNotDeployedIsRefusedByItsName, with its own code.
 func TestPitfall22AWalletThatIsNotDeployedIsRefusedByItsName(t *testing.T) {
 	p := &Payment{Authorization: Authorization{To: terms.PayTo, Value: 5000, ValidBefore: 1 << 39}, Signature: append(make([]byte, 65), erc6492Suffix[:]...)}
 	var r *Refusal
 	if err := terms.Check(p, now); !errors.As(err, &r) || r.Reason != ReasonUndeployed {
 		t.Errorf("%v", err)
 	}
-	p.Signature = append(p.Signature, 1) // the mark stands at the end
+	p.Signature = append(p.Signature, 1) // no longer a suffix
 	if err := terms.Check(p, now); err != nil {
 		t.Errorf("a signature with the mark inside: %v", err)
 	}
 }
 
-// TestAPaymentOfNothingIsRefused, also where nothing is what a request costs.
+// TestAPaymentOfNothingIsRefused, also if the request costs nothing.
 func TestAPaymentOfNothingIsRefused(t *testing.T) {
 	for _, row := range []struct {
 		value policy.Micro
@@ -289,7 +289,7 @@ func TestAPaymentOfNothingIsRefused(t *testing.T) {
 	}
 }
 
-// TestPitfall8Windows: an authorization must hold until its request was served and settled.
+// TestPitfall8Windows: an authorization must be valid until its request was served and settled.
 func TestPitfall8Windows(t *testing.T) {
 	for _, row := range []struct {
 		after, before int64

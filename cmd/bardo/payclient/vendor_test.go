@@ -4,18 +4,14 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"math/big"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,7 +21,7 @@ import (
 	"bardo.money/gateway/policy/pay"
 	"bardo.money/gateway/policy/pay/client"
 	"bardo.money/gateway/policy/pay/outgoing"
-	"bardo.money/gateway/policy/pay/typed"
+	"bardo.money/gateway/policy/pay/paytest"
 )
 
 // vendor is a server that wants anything for anything, takes what it gets, and answers anything; and the chain, which it tells the truth of.
@@ -217,7 +213,7 @@ func (v *vendor) nonsense(w http.ResponseWriter, exchange string) {
 
 // take reads a payment, and compares it with what is allowed. nil: it is none.
 func (v *vendor) take(text, process string) *bill {
-	a, err := v.read(text)
+	a, err := paytest.Parse(text, token, network)
 	if err != nil {
 		v.t.Errorf("a payment that cannot be read: %v", err)
 		return nil
@@ -266,56 +262,6 @@ func (v *vendor) take(text, process string) *bill {
 	return b
 }
 
-// payload is a payment of either scheme.
-type payload struct {
-	Signature     string
-	Authorization struct{ From, To, Value, ValidAfter, ValidBefore, Nonce string }
-	Permit        struct {
-		From, Nonce, Deadline string
-		Permitted             struct{ Amount string }
-		Witness               struct{ To, Facilitator, ValidAfter string }
-	} `json:"permit2Authorization"`
-}
-
-// read reads a payment, and makes sure that its signature is for the token and the chain of the flags.
-func (v *vendor) read(text string) (a pay.Authorization, err error) {
-	var m struct{ Payload payload }
-	b, err := base64.StdEncoding.DecodeString(text)
-	if err == nil {
-		err = json.Unmarshal(b, &m)
-	}
-	if err != nil {
-		return a, err
-	}
-	of, nonce := m.Payload.Authorization, m.Payload.Authorization.Nonce
-	if p := &m.Payload.Permit; p.From != "" {
-		a.UpTo = true
-		of.From, of.To, of.Value, of.ValidAfter, of.ValidBefore = p.From, p.Witness.To, p.Permitted.Amount, p.Witness.ValidAfter, p.Deadline
-		n, ok := new(big.Int).SetString(p.Nonce, 10)
-		if !ok {
-			return a, fmt.Errorf("the nonce %q", p.Nonce)
-		}
-		nonce = fmt.Sprintf("0x%064x", n)
-		a.Facilitator, err = pay.ParseAddress(p.Witness.Facilitator)
-	}
-	var errs [6]error
-	a.From, errs[0] = pay.ParseAddress(of.From)
-	a.To, errs[1] = pay.ParseAddress(of.To)
-	a.Nonce, errs[2] = pay.ParseWord(nonce)
-	value, e := strconv.ParseInt(of.Value, 10, 64)
-	a.Value, errs[3] = policy.Micro(value), e
-	a.ValidAfter, errs[4] = strconv.ParseUint(of.ValidAfter, 10, 64)
-	a.ValidBefore, errs[5] = strconv.ParseUint(of.ValidBefore, 10, 64)
-	if err := errors.Join(append(errs[:], err)...); err != nil {
-		return a, err
-	}
-	signature, err := hex.DecodeString(strings.TrimPrefix(m.Payload.Signature, "0x"))
-	if who, ok := typed.Recover(typed.Digest(token, network.ID, &a), signature); err != nil || !ok || who != a.From {
-		return a, fmt.Errorf("the signature is of %s, %w", who, err)
-	}
-	return a, nil
-}
-
 func addressOf(t *testing.T, wallet int) pay.Address {
 	t.Helper()
 	k, err := client.ParseKey(walletKeys[wallet])
@@ -327,42 +273,26 @@ func addressOf(t *testing.T, wallet int) pay.Address {
 
 // chain answers as the node of the chain.
 func (v *vendor) chain(w http.ResponseWriter, body []byte) {
-	var m struct {
-		Method string
-		Params []json.RawMessage
-	}
-	_ = json.Unmarshal(body, &m)
 	if v.random.IntN(10) == 0 {
 		w.WriteHeader(http.StatusBadGateway)
 		return
 	}
-	result := map[string]string{"eth_chainId": fmt.Sprintf(`"0x%x"`, network.ID), "eth_getBlockByNumber": fmt.Sprintf(`{"number":"0x7","timestamp":"0x%x"}`, time.Now().Add(ahead).Unix())}[m.Method]
-	if m.Method == "eth_call" {
-		var c struct{ Data string }
-		_ = json.Unmarshal(m.Params[0], &c)
-		data, err := hex.DecodeString(strings.TrimPrefix(c.Data, "0x"))
-		if err != nil || len(data) != 4+64 {
-			v.t.Errorf("%v: %s", err, c.Data)
-			return
-		}
-		result = `"` + v.state(data[36:]) + `"`
+	n := paytest.Node{Network: network, Head: time.Now().Add(ahead), Used: v.used}
+	response, err := n.Answer(body)
+	if err != nil {
+		v.t.Error(err)
+		return
 	}
-	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":%s}`, result)
+	_, _ = w.Write(response)
 }
 
-// state is the chain's word for a nonce, or for the 256 that a permit's is one of.
-func (v *vendor) state(of []byte) string {
-	word := make([]byte, 32)
-	for nonce, b := range v.bills {
-		switch {
-		case !b.taken:
-		case b.UpTo && slices.Equal(of[1:], nonce[:31]):
-			word[31-nonce[31]/8] |= 1 << (nonce[31] % 8)
-		case !b.UpTo && slices.Equal(of, nonce[:]):
-			word[31] = 1
+// used yields the authorizations that are used on the chain.
+func (v *vendor) used(yield func(*pay.Authorization) bool) {
+	for _, b := range v.bills {
+		if b.taken && !yield(&b.Authorization) {
+			return
 		}
 	}
-	return "0x" + hex.EncodeToString(word)
 }
 
 // raw answers with bytes, and closes the connection.

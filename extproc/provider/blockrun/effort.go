@@ -1,9 +1,6 @@
 package blockrun
 
 import (
-	"slices"
-	"strings"
-
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/dual"
@@ -69,9 +66,6 @@ func setsThinking(p *chat.Params) bool {
 	return p.Effort != "" || p.ThinkingBudget > 0 || p.Thinking != chat.ThinkingUnset
 }
 
-// examining are the subsystems that examine how the model reached its answer.
-var examining = []string{"dream", "death", "daimon_complex"}
-
 // visible reports whether reasoning is shown to the client.
 func visible(req *chat.Request) bool {
 	p := req.Profile
@@ -81,5 +75,5 @@ func visible(req *chat.Request) bool {
 	case p.Default.Visible != nil:
 		return *p.Default.Visible
 	}
-	return req.HasThinking() || slices.ContainsFunc(examining, func(part string) bool { return strings.HasPrefix(p.Subsystem, part) })
+	return req.HasThinking() || p.ExaminesReasoning()
 }

@@ -1,9 +1,6 @@
 package venice
 
 import (
-	"slices"
-	"strings"
-
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/internal/jsonx"
@@ -70,9 +67,6 @@ func webSearch(p *chat.Profile) string {
 	return "off"
 }
 
-// examining are the subsystems that examine how the model reached its answer: all of dream and death.
-var examining = []string{"dream", "death", "daimon_complex"}
-
 // strip sets whether thinking is removed from the answer, which depends on whether the subsystem examines it. For other requests the client
 // decides.
 func strip(req *chat.Request) string {
@@ -85,7 +79,7 @@ func strip(req *chat.Request) string {
 	case p.Subsystem == "":
 		return ""
 	}
-	return boolean(!req.HasThinking() && !slices.ContainsFunc(examining, func(part string) bool { return strings.HasPrefix(p.Subsystem, part) }))
+	return boolean(!req.HasThinking() && !p.ExaminesReasoning())
 }
 
 func boolean(on bool) string {

@@ -35,7 +35,7 @@ func database(t *testing.T) Place {
 	return Beside(postgrestest.URL(t), filepath.Join(t.TempDir(), "ledger"), postgres.Connect)
 }
 
-// elsewhere is the same store as another machine has it.
+// elsewhere is the place of the same store on another machine.
 func elsewhere(t *testing.T, at Place) Place {
 	t.Helper()
 	if at.File == "" {
@@ -59,7 +59,7 @@ var (
 	one   = &pay.Payment{Authorization: pay.Authorization{From: pay.Address{1}, Value: 5000, ValidBefore: 1 << 39, Nonce: pay.Word{2}}, Signature: make([]byte, 65)}
 )
 
-// TestPitfall1AndTwoBooksOfOneStore: what one gateway has reserved, another neither reserves nor changes while the first one runs, and takes over afterwards.
+// TestPitfall1AndTwoBooksOfOneStore: while a gateway runs, another one neither reserves nor changes its payments; afterwards, it takes them over.
 func TestPitfall1AndTwoBooksOfOneStore(t *testing.T) {
 	inBoth(t, func(t *testing.T, at Place) {
 		t.Helper()
@@ -114,7 +114,7 @@ func reuse(t *testing.T, b *Book, id int64) {
 	}
 }
 
-// TestPitfall2AServedPaymentIsReservedNoMore: by no gateway, also of one that looked before it was served.
+// TestPitfall2AServedPaymentIsReservedNoMore by any gateway.
 func TestPitfall2AServedPaymentIsReservedNoMore(t *testing.T) {
 	inBoth(t, func(t *testing.T, at Place) {
 		t.Helper()
@@ -134,7 +134,7 @@ func TestPitfall2AServedPaymentIsReservedNoMore(t *testing.T) {
 	})
 }
 
-// TestPitfall1ManyReserveAtTheSameTime: one of many gets a payment, and all together no more than a payer may have on its way.
+// TestPitfall1ManyReserveAtTheSameTime: one of many reserves a payment, and all together stay within a payer's exposure.
 func TestPitfall1ManyReserveAtTheSameTime(t *testing.T) {
 	inBoth(t, func(t *testing.T, at Place) {
 		t.Helper()
@@ -165,7 +165,7 @@ func TestPitfall1ManyReserveAtTheSameTime(t *testing.T) {
 	})
 }
 
-// TestOneGatewaySettles, until it ends or lets another one.
+// TestOneGatewaySettles, until it ends or yields.
 func TestOneGatewaySettles(t *testing.T) {
 	inBoth(t, func(t *testing.T, at Place) {
 		t.Helper()
@@ -191,7 +191,8 @@ func TestOneGatewaySettles(t *testing.T) {
 	})
 }
 
-// TestAFileOfAGatewayThatWasKilledIsRemoved, and its payments are another's at once, also in a database: a lease is not waited for where it is known that its gateway has ended.
+// TestAFileOfAGatewayThatWasKilledIsRemoved, and another one takes over its payments immediately, also in a database: the expiry of a lease is not awaited if the
+// end of its gateway is known.
 func TestAFileOfAGatewayThatWasKilledIsRemoved(t *testing.T) {
 	inBoth(t, func(t *testing.T, at Place) {
 		t.Helper()
@@ -220,7 +221,7 @@ func TestAFileOfAGatewayThatWasKilledIsRemoved(t *testing.T) {
 	})
 }
 
-// kill ends a gateway as a signal does: the system releases its locks, and nothing is written.
+// kill ends a gateway like a signal: the system releases its locks, and nothing is written.
 func (b *Book) kill(t *testing.T) {
 	t.Helper()
 	switch p := b.peers.(type) {
@@ -237,7 +238,7 @@ func (b *Book) kill(t *testing.T) {
 	}
 }
 
-// silence lets the others take a gateway for dead that still runs.
+// silence lets the lease of a running gateway expire.
 func (b *Book) silence(t *testing.T) {
 	t.Helper()
 	l, ok := b.peers.(*leases)
@@ -251,8 +252,8 @@ func (b *Book) silence(t *testing.T) {
 	}
 }
 
-// TestALeaseThatIsOverIsFenced: a gateway of another machine takes over the payments and the settlements of one that was silent, which can change neither any more,
-// but takes new payments.
+// TestALeaseThatIsOverIsFenced: a gateway of another machine takes over the payments and the settlements of one whose lease has expired, which can change neither any
+// more, but takes new payments.
 func TestALeaseThatIsOverIsFenced(t *testing.T) {
 	at := database(t)
 	a, b := open(t, at), open(t, elsewhere(t, at))
@@ -299,7 +300,7 @@ func TestALeaseThatIsOverIsFenced(t *testing.T) {
 	}
 }
 
-// awaitStart waits until the database runs for longer than a lease: while it did not, nobody could renew theirs.
+// awaitStart waits until the database has been running for longer than a lease: leases could not be renewed before.
 func (b *Book) awaitStart(t *testing.T) {
 	t.Helper()
 	for {
@@ -313,12 +314,12 @@ func (b *Book) awaitStart(t *testing.T) {
 		select {
 		case <-t.Context().Done():
 			t.Fatal("the test has ended")
-		case <-time.After(200 * time.Millisecond): // of another process
+		case <-time.After(200 * time.Millisecond): // the database is another process
 		}
 	}
 }
 
-// TestADatabaseThatEndsIsWaitedFor: what was asked meanwhile is done when it is back, once.
+// TestADatabaseThatEndsIsWaitedFor: operations are completed after its restart, once.
 func TestADatabaseThatEndsIsWaitedFor(t *testing.T) {
 	s := postgrestest.Start(t)
 	b := open(t, Beside(s.Database(t), filepath.Join(t.TempDir(), "ledger"), postgres.Connect))
@@ -368,7 +369,7 @@ func TestAStoreOfANewerVersionIsRefused(t *testing.T) {
 	}
 }
 
-// TestAStoreIsInspectedWithoutTakingPart: one that is not there is not made.
+// TestAStoreIsInspectedWithoutTakingPart: a missing store is not created.
 func TestAStoreIsInspectedWithoutTakingPart(t *testing.T) {
 	inBoth(t, func(t *testing.T, at Place) {
 		t.Helper()
@@ -387,7 +388,7 @@ func TestAStoreIsInspectedWithoutTakingPart(t *testing.T) {
 	})
 }
 
-// TestAFileOfTheFirstVersionIsUpgraded: its payments are of scheme exact, and what was served is moved as a whole.
+// TestAFileOfTheFirstVersionIsUpgraded: its payments are of scheme exact, and served ones are moved as a whole.
 func TestAFileOfTheFirstVersionIsUpgraded(t *testing.T) {
 	at := InFile(filepath.Join(t.TempDir(), "payments.db"))
 	b := open(t, at)
@@ -412,7 +413,7 @@ func TestAFileOfTheFirstVersionIsUpgraded(t *testing.T) {
 	}
 }
 
-// TestPermitsAreStoredWhole, with their facilitator, and count with what is moved of them.
+// TestPermitsAreStoredWhole, with their facilitator, and count with the moved amount.
 func TestPermitsAreStoredWhole(t *testing.T) {
 	inBoth(t, func(t *testing.T, at Place) {
 		t.Helper()
@@ -445,7 +446,7 @@ func TestPermitsAreStoredWhole(t *testing.T) {
 	})
 }
 
-// TestAServedPaymentIsNotReleased, whatever is told later: it would pay for another request.
+// TestAServedPaymentIsNotReleased by later calls: it would pay for another request.
 func TestAServedPaymentIsNotReleased(t *testing.T) {
 	inBoth(t, func(t *testing.T, at Place) {
 		t.Helper()

@@ -9,12 +9,12 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// later is a clock that is ahead by as much as a test says.
+// later is a clock that is ahead by a duration.
 type later struct{ by time.Duration }
 
 func (l *later) now() time.Time { return time.Now().Add(l.by) }
 
-// TestReleasedPaymentsAreLookedForAndKeptOnce: those of scheme exact that were left for a while, and that nothing else has become of.
+// TestReleasedPaymentsAreLookedForAndKeptOnce: those of scheme exact that are still released after a while.
 func TestReleasedPaymentsAreLookedForAndKeptOnce(t *testing.T) {
 	inBoth(t, func(t *testing.T, at Place) {
 		t.Helper()
@@ -109,7 +109,7 @@ func (b *Book) again(t *testing.T, nonce byte) int64 {
 	return p.ID
 }
 
-// keeps makes sure that a payment becomes its payer's money, or does not.
+// keeps checks whether Arrived makes a payment its payer's money.
 func (b *Book) keeps(t *testing.T, id int64, want bool) {
 	t.Helper()
 	p, ok, err := b.Arrived(t.Context(), id, pay.Word{77})
@@ -135,7 +135,7 @@ func TestOnlyTheGatewayThatSettlesKeepsPayments(t *testing.T) {
 	a.keeps(t, ids[0], true)
 }
 
-// TestTablesOfBeforeAreUpgraded: their released payments are not looked for, and new ones are.
+// TestTablesOfBeforeAreUpgraded: their released payments are not looked for; new ones are.
 func TestTablesOfBeforeAreUpgraded(t *testing.T) {
 	at := database(t)
 	b := open(t, at)
@@ -167,7 +167,7 @@ func TestTablesOfBeforeAreUpgraded(t *testing.T) {
 	}
 }
 
-// TestTheFileIsItsUsersAlone, and what SQLite keeps beside it.
+// TestTheFileIsItsUsersAlone, like SQLite's files beside it.
 func TestTheFileIsItsUsersAlone(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, InFile(filepath.Join(dir, "payments.db")))

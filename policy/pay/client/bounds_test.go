@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// offerOf is an offer that can be read, for an amount.
+// offerOf is a valid offer for an amount.
 func offerOf(amount uint64) string {
 	return fmt.Sprintf(`{"scheme":"exact","network":"base","amount":"%[1]d","maxAmountRequired":"%[1]d","asset":"0x036cbd53842c5426634e7929541ec2318f3dcf7e","payTo":"0x00000000000000000000000000000000000000aa","maxTimeoutSeconds":60}`, amount)
 }
@@ -21,7 +21,7 @@ func priceOf(version, offers int, amount uint64) string {
 	return fmt.Sprintf(`{"x402Version":%d,"accepts":[%s]}`, version, strings.TrimSuffix(strings.Repeat(offerOf(amount)+",", offers), ","))
 }
 
-// TestWhatAServerNamesIsBounded: the header, the offers, the amount, and the version of the place where it is.
+// TestWhatAServerNamesIsBounded: the size of the header, the number of offers, the amount, and the version for the header or body.
 func TestWhatAServerNamesIsBounded(t *testing.T) {
 	wide := func(size int) string {
 		text := priceOf(2, 1, 5)
@@ -51,7 +51,7 @@ func TestWhatAServerNamesIsBounded(t *testing.T) {
 	}
 }
 
-// TestAReceiptIsReadAsItCanBeShown: what is no transaction is left out, and a reason is printable and short.
+// TestAReceiptIsReadAsItCanBeShown: an invalid transaction is dropped, and a reason is made printable and short.
 func TestAReceiptIsReadAsItCanBeShown(t *testing.T) {
 	word := "0x" + strings.Repeat("ab", 32)
 	for text, want := range map[string]Receipt{
@@ -77,7 +77,7 @@ func TestAReceiptIsReadAsItCanBeShown(t *testing.T) {
 	}
 }
 
-// TestSchemeUpToIsAllowedAsItIsSigned: in version 2, and for a facilitator.
+// TestSchemeUpToIsAllowedAsItIsSigned: in version 2, and with a facilitator.
 func TestSchemeUpToIsAllowedAsItIsSigned(t *testing.T) {
 	k, _ := pay.FindNetwork("base")
 	r := &Rules{Assets: []Asset{{k.Network, k.USDC}}, Payees: []pay.Address{{1}}, MaxPrice: policy.USD}

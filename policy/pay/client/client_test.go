@@ -31,7 +31,7 @@ var (
 	start    = time.Unix(1_900_000_000, 0)
 )
 
-// payeeTerms are those of a server, which verifies payments as this project's own gateway does.
+// payeeTerms are the terms of a server, which verifies payments like a gateway.
 func payeeTerms() *pay.Terms {
 	return &pay.Terms{Network: known.Network, Asset: known.USDC, PayTo: payee, ServeTime: time.Minute, Margin: time.Minute, QuoteTTL: time.Minute}
 }
@@ -203,7 +203,7 @@ func (p *payer) get(ctx context.Context, name, url string) (status int, body str
 	return resp.StatusCode, string(b), paid, errors.Join(err, resp.Body.Close())
 }
 
-// only is the one authorization in the book.
+// only returns the only authorization in the book.
 func (p *payer) only(t *testing.T) outgoing.Authorization {
 	t.Helper()
 	all, err := p.Book.Recent(t.Context(), 10)
@@ -213,7 +213,7 @@ func (p *payer) only(t *testing.T) outgoing.Authorization {
 	return all[0]
 }
 
-// TestPricesOfBothVersionsArePaid, and of both schemes: with a signature that the payee accepts.
+// TestPricesOfBothVersionsArePaid, and of both schemes, with a signature that the payee accepts.
 func TestPricesOfBothVersionsArePaid(t *testing.T) {
 	for name, s := range map[string]*server{"version 1": {version: 1}, "version 2": {}, "upto": {upTo: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestPricesOfBothVersionsArePaid(t *testing.T) {
 	}
 }
 
-// TestWhatCostsNothingIsNotPaid: an answer without a price passes as it is.
+// TestWhatCostsNothingIsNotPaid: a response without a price is returned unchanged.
 func TestWhatCostsNothingIsNotPaid(t *testing.T) {
 	p := newPayer(t)
 	free := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
@@ -245,7 +245,7 @@ func TestWhatCostsNothingIsNotPaid(t *testing.T) {
 	}
 }
 
-// drop ends the connection without an answer.
+// drop closes the connection without a response.
 func drop(t *testing.T) func(http.ResponseWriter, *pay.Payment) {
 	t.Helper()
 	return func(w http.ResponseWriter, _ *pay.Payment) {
@@ -258,7 +258,7 @@ func drop(t *testing.T) func(http.ResponseWriter, *pay.Payment) {
 	}
 }
 
-// TestPitfall13NothingIsSignedASecondTime while it is not known what became of the first: after a lost answer, a refusal, a failure and a crash.
+// TestPitfall13NothingIsSignedASecondTime while the outcome of the first is unknown: after a lost response, a refusal, a failure and a crash.
 func TestPitfall13NothingIsSignedASecondTime(t *testing.T) {
 	refuse := func(status int) func(http.ResponseWriter, *pay.Payment) {
 		return func(w http.ResponseWriter, _ *pay.Payment) {
@@ -383,7 +383,7 @@ func isRefusal(err error) bool {
 	return ok
 }
 
-// TestADaysCapHoldsInParallel: requests of many names, with money for three.
+// TestADaysCapHoldsInParallel: requests of many names, with a cap for three.
 func TestADaysCapHoldsInParallel(t *testing.T) {
 	p := newPayer(t)
 	p.Rules.MaxDaily = 3*1500 + 1499

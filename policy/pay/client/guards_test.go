@@ -16,7 +16,7 @@ import (
 	"bardo.money/gateway/policy/pay/outgoing"
 )
 
-// TestANodeIsAskedForItsOwnChain: one of another chain knows nothing of a payment, and would say that it was never used.
+// TestANodeIsAskedForItsOwnChain: a node of another chain would report that a payment was never used.
 func TestANodeIsAskedForItsOwnChain(t *testing.T) {
 	p := newPayer(t)
 	s := serve(t, &server{then: func(w http.ResponseWriter, _ *pay.Payment) { w.WriteHeader(http.StatusBadGateway) }})
@@ -35,7 +35,7 @@ func TestANodeIsAskedForItsOwnChain(t *testing.T) {
 	}
 }
 
-// TestANodeThatFailsDecidesNothing: an answer beside an error's status, of another server, or without an end.
+// TestANodeThatFailsDecidesNothing: a response with an error status, of another server, or without an end.
 func TestANodeThatFailsDecidesNothing(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the server behind a redirection is asked") }))
 	t.Cleanup(other.Close)
@@ -65,7 +65,7 @@ func TestANodeThatFailsDecidesNothing(t *testing.T) {
 	}
 }
 
-// TestAKnownPriceIsPaidAsLongAsItIsOne: for an hour, and while its requests are served; not for one that may cost less.
+// TestAKnownPriceIsPaidAsLongAsItIsOne: for an hour, and while its requests are served; not for a request with a lower limit.
 func TestAKnownPriceIsPaidAsLongAsItIsOne(t *testing.T) {
 	p, s := newPayer(t), serve(t, &server{})
 	p.Quotes = client.NewQuotes()
@@ -125,7 +125,7 @@ func (s *server) send(ctx context.Context) client.Send {
 	}
 }
 
-// TestWhatBecameOfAPaymentIsNotedForAClientThatHasGone.
+// TestWhatBecameOfAPaymentIsNotedForAClientThatHasGone: the outcome is stored after the client has disconnected.
 func TestWhatBecameOfAPaymentIsNotedForAClientThatHasGone(t *testing.T) {
 	for _, status := range []int{http.StatusOK, http.StatusBadGateway, 0} {
 		p, s := newPayer(t), serve(t, &server{})
@@ -153,7 +153,7 @@ func TestWhatBecameOfAPaymentIsNotedForAClientThatHasGone(t *testing.T) {
 	}
 }
 
-// TestATransactionThatFailedIsNoneThatPaid: the payee names one beside its failure.
+// TestATransactionThatFailedIsNoneThatPaid: the payee reports a transaction with a failure.
 func TestATransactionThatFailedIsNoneThatPaid(t *testing.T) {
 	p := newPayer(t)
 	s := serve(t, &server{then: func(w http.ResponseWriter, _ *pay.Payment) {
@@ -167,7 +167,7 @@ func TestATransactionThatFailedIsNoneThatPaid(t *testing.T) {
 	}
 }
 
-// TestAPriceWithoutAnEndIsRefused: no more of it is read than a price can have.
+// TestAPriceWithoutAnEndIsRefused: at most maxBody of it is read.
 func TestAPriceWithoutAnEndIsRefused(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusPaymentRequired)

@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/policy/pay/outgoing"
 )
 
-// like sends a request that is like others, of a size.
+// like sends a request with the same SimilarKey, of a size.
 func (p *payer) like(ctx context.Context, name, url string, size policy.Micro, once bool) error {
 	resp, _, err := p.Do(ctx, &client.Request{Name: name, SimilarKey: "a model", Size: size, Once: once}, func(header, value string) (*http.Response, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
@@ -30,13 +30,13 @@ func (p *payer) like(ctx context.Context, name, url string, size policy.Micro, o
 	return resp.Body.Close()
 }
 
-// TestAKnownPriceIsForLikeRequests: a larger one is asked for, which it would not pay for, and so is one of less than four fifths, which it would pay too much for.
+// TestAKnownPriceIsForLikeRequests: the price of a larger request is asked for, since the cached one is too low, and that of one below four fifths, since it is too high.
 func TestAKnownPriceIsForLikeRequests(t *testing.T) {
 	p, s := newPayer(t), serve(t, &server{})
 	p.Quotes = client.NewQuotes()
 	for i, row := range []struct {
 		size   policy.Micro
-		unpaid int // prices that were asked for by then
+		unpaid int // requests without a payment so far
 	}{{1000, 1}, {1000, 1}, {800, 1}, {799, 2}, {799, 2}, {800, 3}, {1000, 4}} {
 		if err := p.like(t.Context(), string(rune('a'+i)), s.URL, row.size, true); err != nil {
 			t.Fatal(err)
@@ -47,7 +47,7 @@ func TestAKnownPriceIsForLikeRequests(t *testing.T) {
 	}
 }
 
-// TestPitfall13WhatIsSentOnceIsNotSentAgain with an authorization that is in doubt.
+// TestPitfall13WhatIsSentOnceIsNotSentAgain with an open authorization.
 func TestPitfall13WhatIsSentOnceIsNotSentAgain(t *testing.T) {
 	p, s := newPayer(t), serve(t, &server{then: func(w http.ResponseWriter, _ *pay.Payment) { w.WriteHeader(http.StatusBadGateway) }})
 	if err := p.like(t.Context(), "a", s.URL, 0, true); err != nil {

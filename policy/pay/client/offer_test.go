@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzPrices: what a server says is refused or read, and what is read is within its bounds.
+// FuzzPrices: a server's price is refused, or parsed into values within the bounds.
 func FuzzPrices(f *testing.F) {
 	one := `{"scheme":"exact","network":"base","amount":"5","maxAmountRequired":"5","asset":"0x036cbd53842c5426634e7929541ec2318f3dcf7e","payTo":"0x00000000000000000000000000000000000000aa","maxTimeoutSeconds":60,"extra":{"name":"USDC","version":"2"}}`
 	f.Add("", []byte(`{"x402Version":1,"accepts":[`+one+`]}`))

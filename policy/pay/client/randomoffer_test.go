@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
-	"math/big"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -12,19 +11,10 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// numberOf is a number of 256 bits.
-func numberOf(text string) (w pay.Word) {
-	n, ok := new(big.Int).SetString(text, 10)
-	if ok && n.BitLen() <= 256 {
-		n.FillBytes(w[:])
-	}
-	return w
-}
-
-// odd are values where others are expected.
+// odd are values of unexpected types.
 var odd = []string{"null", "0", "-1", "1e3", `""`, `"x"`, "[]", "{}", "true", `"0x1"`, "99999999999999999999", `"\u0000\u001b[31m"`, `"` + strings.Repeat("long ", 2000) + `"`}
 
-// offer is one way to pay, right in all but a few things.
+// offer is an offer with a few random errors.
 func offer(r *rand.Rand, version int) string {
 	quoted := func(s string) string { return `"` + s + `"` }
 	network, amount := known.Network.String(), "amount"
@@ -82,7 +72,7 @@ func other(r *rand.Rand, name, value string) string {
 	return oneOf(r, `"1"`, `"2000"`, `"2001"`, `"1000000000000"`, `"1000000000001"`, `"18446744073709551617"`, `" 5"`, `"+5"`, `"5.0"`, "1500")
 }
 
-// challenge wants a payment.
+// challenge answers with a price.
 func (r *rogue) challenge(w http.ResponseWriter) {
 	random := r.random
 	version := oneOf(random, 1, 2, 2)
@@ -120,7 +110,7 @@ func (r *rogue) challenge(w http.ResponseWriter) {
 	_, _ = io.WriteString(w, body)
 }
 
-// answer answers a payment, or a request without one.
+// answer answers a request, with or without a payment, at random.
 func (r *rogue) answer(w http.ResponseWriter) {
 	if r.random.IntN(2) == 0 {
 		name := oneOf(r.random, "Payment-Response", "X-Payment-Response")

@@ -19,7 +19,7 @@ type node struct {
 	chain string
 	time  time.Time
 	state string // the answer to eth_call
-	raw   string // instead of all answers
+	raw   string // instead of all responses
 	asked []string
 }
 
@@ -54,7 +54,7 @@ const (
 	newWord  = "0x0000000000000000000000000000000000000000000000000000000000000000"
 )
 
-// TestPitfall13TheChainDecides what became of a payment whose answer was lost; only then is another one signed.
+// TestPitfall13TheChainDecides the outcome of a payment whose response was lost; only then is another one signed.
 func TestPitfall13TheChainDecides(t *testing.T) {
 	for _, row := range []struct {
 		name  string

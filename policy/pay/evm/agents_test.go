@@ -170,7 +170,7 @@ func TestTheRegistriesAreThoseOfTheRealm(t *testing.T) {
 	}
 }
 
-// What holders are asked to sign, and what they are verified by, are the same by another implementation of EIP-712; one high s is refused.
+// TestAClaimIsSignedAsWalletsDo: the digest that holders sign is that of another implementation of EIP-712; a high s is refused.
 func TestAClaimIsSignedAsWalletsDo(t *testing.T) {
 	n := openRegistry(t, nil, identity.NodeOptions{})
 	claim := &identity.LinkClaim{Agent: pay.Word{31: 7}, Holder: pay.Address{1}, Account: "acct", Nonce: pay.Word{5}, Expires: 1_700_000_000}

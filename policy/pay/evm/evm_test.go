@@ -41,7 +41,7 @@ func must[T any](v T, err error) T {
 
 const key = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
 
-// open is a client of a node that answers methods as told: a JSON value, or an error's message after "!".
+// open is a client of a node with fixed answers by method: a JSON value, or an error's message after "!".
 func open(t *testing.T, answers map[string]string) *Node {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -85,7 +85,7 @@ func TestTheVectorOfTwoForeignSigners(t *testing.T) {
 	}
 }
 
-// TestPitfall3And6SignaturesAreOfOneContentAndOneForm: every changed field, and the twin, is another signer's.
+// TestPitfall3And6SignaturesAreOfOneContentAndOneForm: a signature is not valid for any changed field, nor with a high s.
 func TestPitfall3And6SignaturesAreOfOneContentAndOneForm(t *testing.T) {
 	n := open(t, nil)
 	for name, change := range map[string]func(p *pay.Payment){
@@ -120,7 +120,7 @@ func FuzzSigned(f *testing.F) {
 	})
 }
 
-// FuzzRecover: whose signature it is, is what go-ethereum says, but for a signature with a high s, which is nobody's.
+// FuzzRecover: the signer is the same as go-ethereum's, except that a signature with a high s is invalid.
 func FuzzRecover(f *testing.F) {
 	p := vector()
 	f.Add([]byte("digest"), p.Signature)
@@ -149,7 +149,7 @@ func FuzzRecover(f *testing.F) {
 	})
 }
 
-// TestPitfall19AnAccountWithoutCodeConfirmsNothing, whatever a node says of a call of it; nor does a contract that says more than one word.
+// TestPitfall19AnAccountWithoutCodeConfirmsNothing, whatever the node's result of the call is; nor does a contract that returns more than one word.
 func TestPitfall19AnAccountWithoutCodeConfirmsNothing(t *testing.T) {
 	word := erc1271Magic.String()
 	for _, row := range []struct {

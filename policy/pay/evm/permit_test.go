@@ -39,7 +39,7 @@ func TestThePermitOfTwoForeignSigners(t *testing.T) {
 	}
 }
 
-// TestPitfall6And18PermitsAreOfOneContent: every changed field is another signer's, the facilitator too.
+// TestPitfall6And18PermitsAreOfOneContent: a signature is not valid for any changed field, the facilitator included.
 func TestPitfall6And18PermitsAreOfOneContent(t *testing.T) {
 	n := open(t, nil)
 	for name, change := range map[string]func(p *pay.Payment){
@@ -80,7 +80,7 @@ func TestD54UpToIsOfferedWhereItsContractsAre(t *testing.T) {
 	}
 }
 
-// TestPitfall18APermitForAnotherFacilitatorIsRefused, before the chain is asked about it; and any where the scheme is not taken.
+// TestPitfall18APermitForAnotherFacilitatorIsRefused, without a call; and every permit if the scheme is not available.
 func TestPitfall18APermitForAnotherFacilitatorIsRefused(t *testing.T) {
 	n := open(t, nil)
 	n.checked.Store(true)
@@ -101,7 +101,7 @@ func TestPitfall18APermitForAnotherFacilitatorIsRefused(t *testing.T) {
 	}
 }
 
-// TestPitfall19ACallOfAStrangersContractHasItsGas: a node may run what has no bound for as long as it likes.
+// TestPitfall19ACallOfAStrangersContractHasItsGas: without a gas limit, a node may run it for any time.
 func TestPitfall19ACallOfAStrangersContractHasItsGas(t *testing.T) {
 	var calls []map[string]string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -142,7 +142,7 @@ func TestPitfall19ACallOfAStrangersContractHasItsGas(t *testing.T) {
 	}
 }
 
-// TestPitfall19ANodesAnswerIsBounded: a contract decides how long an answer is.
+// TestPitfall19ANodesAnswerIsBounded: a contract determines the length of a result.
 func TestPitfall19ANodesAnswerIsBounded(t *testing.T) {
 	for size, fails := range map[int]bool{maxAnswer - 1000: false, maxAnswer + 1000: true} {
 		n := open(t, map[string]string{"eth_getCode": `"0x` + strings.Repeat("00", size/2) + `"`})
@@ -153,7 +153,7 @@ func TestPitfall19ANodesAnswerIsBounded(t *testing.T) {
 	}
 }
 
-// TestPermitsNonces are bits of words, and what a payer has is compared with the whole value.
+// TestPermitsNonces are bits of words, and the payer's balance is compared with the whole value.
 func TestPermitsNonces(t *testing.T) {
 	a := &pay.Authorization{UpTo: true, From: pay.Address{9}, Nonce: must(pay.ParseWord("0x" + strings.Repeat("ab", 31) + "03"))}
 	if _, data := typed.State(pay.Address{}, a); hex.EncodeToString(data[36:]) != "00"+strings.Repeat("ab", 31) {
@@ -187,7 +187,7 @@ func TestPermitsNonces(t *testing.T) {
 	}
 }
 
-// TestPitfall17TheCallSaysTheAmountAndTheMost: both are in it, and it is known again as the permit's.
+// TestPitfall17TheCallSaysTheAmountAndTheMost: the call has both, and is recognised as that of the permit.
 func TestPitfall17TheCallSaysTheAmountAndTheMost(t *testing.T) {
 	tr := transferOf(permit())
 	tr.Amount = 77

@@ -41,7 +41,7 @@ func TestAPositionIsRead(t *testing.T) {
 	}
 }
 
-// TestANodesRedirectIsNotFollowed: the server that it leads to would read the node's address, which may contain a key, in Referer.
+// TestANodesRedirectIsNotFollowed: the next server would get the node's address, which may contain a key, in Referer.
 func TestANodesRedirectIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// TestWhatTheTokenRefusesIsNotTaken, though the payer has the money, and has signed: its balance may be frozen.
+// TestWhatTheTokenRefusesIsNotTaken, with a sufficient balance and a valid signature: the balance may be frozen.
 func TestWhatTheTokenRefusesIsNotTaken(t *testing.T) {
 	much, none := `"0x`+strings.Repeat("0", 48)+strings.Repeat("f", 16)+`"`, `"0x`+strings.Repeat("0", 64)+`"`
 	for _, row := range []struct{ moved, want string }{

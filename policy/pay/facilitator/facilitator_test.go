@@ -20,7 +20,7 @@ var (
 	hash     = "0x" + strings.Repeat("ab", 32)
 )
 
-// start is a facilitator of fixed answers: by path, a status and a body.
+// start is a facilitator with fixed answers by path: a status and a body.
 func start(t *testing.T, answers map[string]string, asked *atomic.Int64) *Client {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,7 +47,7 @@ func start(t *testing.T, answers map[string]string, asked *atomic.Int64) *Client
 	return New(Options{URL: s.URL + "/a-secret/", Authorization: "Bearer k", Terms: terms})
 }
 
-// checkOrder makes sure that a message says the same three times: in the payload, in what was accepted, and in the requirements.
+// checkOrder verifies that the payload, the accepted requirement and the requirements of a message agree.
 func checkOrder(t *testing.T, r *http.Request) {
 	t.Helper()
 	var m struct {
@@ -89,7 +89,7 @@ func checkOrder(t *testing.T, r *http.Request) {
 
 const both = `200 {"kinds":[{"x402Version":1,"scheme":"exact","network":"base-sepolia"},{"x402Version":2,"scheme":"exact","network":"eip155:84532"}]}`
 
-// TestWhatAFacilitatorSupports: the newer version that it has for the network, asked for once; none is a mismatch, no answer is not.
+// TestWhatAFacilitatorSupports: the newest version for the network, queried once; none is a mismatch, no answer is not.
 func TestWhatAFacilitatorSupports(t *testing.T) {
 	for _, row := range []struct {
 		answer   string
@@ -120,7 +120,7 @@ func TestWhatAFacilitatorSupports(t *testing.T) {
 	}
 }
 
-// TestVerifications: only a clear no is a refusal, and only a clear yes none.
+// TestVerifications: only an explicit no is a refusal, and only an explicit yes succeeds.
 func TestVerifications(t *testing.T) {
 	for _, row := range []struct{ answer, want string }{
 		{`200 {"isValid":true}`, ""},
@@ -147,7 +147,7 @@ func TestVerifications(t *testing.T) {
 	}
 }
 
-// TestK84Settlements: only a clear no without a transaction is a refusal; everything unclear leaves the outcome to the chain.
+// TestK84Settlements: only an explicit no without a transaction is a refusal; after anything else the outcome is unknown.
 func TestK84Settlements(t *testing.T) {
 	for _, row := range []struct {
 		answer        string

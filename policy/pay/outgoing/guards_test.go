@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// TestWalletsAndPurposesHaveNothingInCommon: neither doubts nor what was spent.
+// TestWalletsAndPurposesHaveNothingInCommon: neither open authorizations nor spending.
 func TestWalletsAndPurposesHaveNothingInCommon(t *testing.T) {
 	b, _ := newBook(t)
 	mustAdd(t, b, signed("r", 100, 1), 150)
@@ -52,7 +52,7 @@ func TestTheFileHasOneOpenPaymentForARequest(t *testing.T) {
 	}
 }
 
-// TestAnAnswerEndsADoubt: why there was one is not shown any more.
+// TestAnAnswerEndsADoubt: the reason for the doubt is removed.
 func TestAnAnswerEndsADoubt(t *testing.T) {
 	b, _ := newBook(t)
 	a := signed("r", 100, 1)

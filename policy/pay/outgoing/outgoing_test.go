@@ -15,7 +15,7 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// clock is a time that a test sets.
+// clock is a clock that the test sets.
 type clock struct{ at atomic.Int64 }
 
 func newClock() *clock {
@@ -67,7 +67,7 @@ func wantSpent(t *testing.T, b *Book, want policy.Micro) {
 	}
 }
 
-// TestPitfall13ARequestIsSignedOnceWhileItIsInDoubt, also after a restart, and by another process.
+// TestPitfall13ARequestIsSignedOnceWhileItIsInDoubt, also after a restart, and in another process.
 func TestPitfall13ARequestIsSignedOnceWhileItIsInDoubt(t *testing.T) {
 	c, path := newClock(), filepath.Join(t.TempDir(), "outgoing.db")
 	b := c.open(t, path)
@@ -101,7 +101,7 @@ func TestPitfall13ARequestIsSignedOnceWhileItIsInDoubt(t *testing.T) {
 	}
 }
 
-// TestADaysCapHoldsForWhatIsInDoubt: it counts until the chain says that it can never be used; and for 24 hours.
+// TestADaysCapHoldsForWhatIsInDoubt: an open authorization counts until the chain shows that it expired unused; and for 24 hours.
 func TestADaysCapHoldsForWhatIsInDoubt(t *testing.T) {
 	b, c := newBook(t)
 	one, two, three := signed("1", 40, 1), signed("2", 40, 2), signed("3", 20, 3)
@@ -116,7 +116,7 @@ func TestADaysCapHoldsForWhatIsInDoubt(t *testing.T) {
 	}
 	elsewhere := signed("5", 90, 5)
 	elsewhere.Purpose = "command"
-	mustAdd(t, b, elsewhere, 100) // a cap of its own
+	mustAdd(t, b, elsewhere, 100) // of another purpose, with its own cap
 	if err := b.Answer(t.Context(), one.ID, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestADaysCapHoldsForWhatIsInDoubt(t *testing.T) {
 		}
 	}
 	wantSpent(t, b, 60)
-	if err := b.Resolve(t.Context(), one.ID, false); err != nil { // what is settled stays so
+	if err := b.Resolve(t.Context(), one.ID, false); err != nil { // a resolved one does not change
 		t.Fatal(err)
 	}
 	wantSpent(t, b, 60)
@@ -140,7 +140,7 @@ func TestADaysCapHoldsForWhatIsInDoubt(t *testing.T) {
 	wantSpent(t, b, 0)
 }
 
-// TestManyProcessesKeepToOneCap: of payments that are signed at once only those are stored that fit.
+// TestManyProcessesKeepToOneCap: of concurrent payments, only those within the cap are stored.
 func TestManyProcessesKeepToOneCap(t *testing.T) {
 	c, path := newClock(), filepath.Join(t.TempDir(), "outgoing.db")
 	books := []*Book{c.open(t, path), c.open(t, path), c.open(t, path)}
@@ -164,7 +164,7 @@ func TestManyProcessesKeepToOneCap(t *testing.T) {
 	wantSpent(t, books[0], 90)
 }
 
-// TestWhatTheChainIsAskedFor: until it has said what became of them. What was answered is sent no more.
+// TestWhatTheChainIsAskedFor: authorizations that are not resolved. Answered ones are not sent again.
 func TestWhatTheChainIsAskedFor(t *testing.T) {
 	b, c := newBook(t)
 	states := map[string]func(id int64) error{
@@ -218,7 +218,7 @@ func TestWhatIsNoPaymentIsNotStored(t *testing.T) {
 	mustAdd(t, b, signed("r", 5, 1), 0)
 }
 
-// TestAnAnswerChangesNothingThatTheChainHasSaid: it may come late.
+// TestAnAnswerChangesNothingThatTheChainHasSaid: a late answer does not change a resolved authorization.
 func TestAnAnswerChangesNothingThatTheChainHasSaid(t *testing.T) {
 	b, _ := newBook(t)
 	for nonce, used := range []bool{true, false} {

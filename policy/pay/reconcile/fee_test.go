@@ -9,7 +9,8 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// TestAPaymentOfTheFeeAloneIsSound: the credit of its wallet pays for its request, and what it brings leaves that as it was. It is no difference, but what is one is found in it, too.
+// TestAPaymentOfTheFeeAloneIsSound: the wallet's credit pays for the request, and the payment does not change the balance. That is no finding, but real differences
+// of such a payment are found.
 func TestAPaymentOfTheFeeAloneIsSound(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *shop) {
 		t.Helper()
@@ -31,13 +32,13 @@ func TestAPaymentOfTheFeeAloneIsSound(t *testing.T) {
 	})
 }
 
-// TestACreditOfTheFeeAloneBeforeItsPayment is looked at again, as others are.
+// TestACreditOfTheFeeAloneBeforeItsPayment is checked again, like others.
 func TestACreditOfTheFeeAloneBeforeItsPayment(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *shop) {
 		t.Helper()
 		s.whole(s.sell(1, 3000, 9000))
 		p := &sale{Payment: book.Payment{Network: terms.Network.String(), Asset: terms.Asset.Address.String()}, account: pay.Account(pay.Address{1}), charge: 2000, captured: fee}
-		p.From, p.Nonce = pay.Address{1}, pay.Word{2} // as those of the next sale will be
+		p.From, p.Nonce = pay.Address{1}, pay.Word{2} // like those of the next sale
 		s.credited(p)
 		r := s.lookTwice(time.Minute, func() { s.whole(s.sell(1, 2000, fee)) })
 		if found := s.offending(r); len(found) > 0 || r.Again == nil || r.Again.Unexplained != 0 {

@@ -74,7 +74,7 @@ func newShop(t *testing.T, store, dir string) *shop {
 	return &shop{T: t, l: l, book: b}
 }
 
-// sale is a payment with its request, and how far both are.
+// sale is a payment with its request, and the steps that were taken.
 type sale struct {
 	book.Payment
 
@@ -139,7 +139,7 @@ func (s *shop) takenBack(p *sale) {
 	s.must(err)
 }
 
-// audit is what an audit finds, by check.
+// audit returns the findings of an audit, by check.
 func (s *shop) audit() map[string][]string {
 	s.Helper()
 	r, err := s.l.Audit(s.Context())
@@ -169,7 +169,7 @@ func (s *shop) wantClean() {
 	}
 }
 
-// TestWhatIsWrongIsFound: each difference between payments and ledger is in the check that is about it, and in no other.
+// TestWhatIsWrongIsFound: each difference between payments and ledger is found by its check, and by no other.
 func TestWhatIsWrongIsFound(t *testing.T) {
 	for _, c := range []struct {
 		sentence, check, offending string
@@ -238,8 +238,8 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 	}
 }
 
-// TestWhatIsOnItsWayIsLookedAtAgain: a step that lies between the two stores when an audit looks, or whose charge is in another machine's log, is explained by
-// what follows. What does not follow is offending, and nothing else is, however much the gateways go on.
+// TestWhatIsOnItsWayIsLookedAtAgain: a difference whose next step follows, or whose charge is in another machine's log, is no finding. One whose step does not follow is
+// the only finding, while gateways continue.
 func TestWhatIsOnItsWayIsLookedAtAgain(t *testing.T) {
 	for _, c := range []struct {
 		sentence, check, offending string
@@ -282,7 +282,7 @@ func TestWhatIsOnItsWayIsLookedAtAgain(t *testing.T) {
 					for _, then := range c.then {
 						then(s, p)
 					}
-					s.credited(stays) // wrong only since the first look
+					s.credited(stays) // wrong only since the first check
 				})
 				if found := s.offending(r); len(found) > 0 {
 					t.Errorf("%v", found)
@@ -312,12 +312,12 @@ func TestWhatIsOnItsWayIsLookedAtAgain(t *testing.T) {
 	}
 }
 
-// TestACreditBeforeItsPaymentIsLookedAtAgain: the rows of payments may be seen in another order than that of their numbers.
+// TestACreditBeforeItsPaymentIsLookedAtAgain: payments may become visible in another order than that of their ids.
 func TestACreditBeforeItsPaymentIsLookedAtAgain(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *shop) {
 		t.Helper()
 		p := &sale{Payment: book.Payment{Network: terms.Network.String(), Asset: terms.Asset.Address.String()}, account: pay.Account(pay.Address{1}), charge: 3000, captured: 5000}
-		p.From, p.Nonce = pay.Address{1}, pay.Word{1} // as those of the first sale will be
+		p.From, p.Nonce = pay.Address{1}, pay.Word{1} // like those of the first sale
 		s.credited(p)
 		r := s.lookTwice(time.Minute, func() { s.whole(s.sell(1, 3000, 5000)) })
 		if found := s.offending(r); len(found) > 0 || r.Again == nil || r.Again.Unexplained != 0 || !strings.Contains(r.Again.For[0], "there is no such payment") {
@@ -326,17 +326,17 @@ func TestACreditBeforeItsPaymentIsLookedAtAgain(t *testing.T) {
 	})
 }
 
-// lookTwice is an audit with something that happens after its first look, and a time to look again.
-func (s *shop) lookTwice(patience time.Duration, between func()) *ledger.Report {
+// lookTwice runs an audit, calls between after its first check, and lets it check again for maxWait.
+func (s *shop) lookTwice(maxWait time.Duration, between func()) *ledger.Report {
 	s.Helper()
 	r, err := s.l.Audit(s.Context())
 	s.must(err)
-	r.Left = patience
+	r.Left = maxWait
 	s.must(run(s.Context(), s.book, s.l, &r, between))
 	return &r
 }
 
-// whole takes every step of a sale.
+// whole takes all steps of a sale.
 func (s *shop) whole(p *sale) {
 	s.Helper()
 	for _, step := range []func(*sale){s.served, s.credited, s.charged, s.booked} {
@@ -344,7 +344,7 @@ func (s *shop) whole(p *sale) {
 	}
 }
 
-// history plays what happens at a gateway, in any order, and knows the result.
+// history runs random events of a gateway, and tracks the expected balances.
 type history struct {
 	*shop
 	random  *rand.Rand
@@ -352,12 +352,12 @@ type history struct {
 	holds   []*ledger.Hold
 	key     policy.Micro
 	wallets map[policy.Account]policy.Micro
-	blocked map[policy.Account]bool // wallets one of whose payments failed
+	blocked map[policy.Account]bool // wallets with a failed payment
 	step    int
 }
 
-// TestRandomHistoriesOfMoneyAreSound: deposits, holds and charges of a key, and payments whose steps end anywhere, are repeated, and fail. After any of
-// them, the audit finds nothing, and every balance is what it should be.
+// TestRandomHistoriesOfMoneyAreSound: deposits, holds and charges of a key, and payments whose steps are interrupted, repeated or fail. After each event, the audit
+// has no findings, and every balance is as expected.
 func TestRandomHistoriesOfMoneyAreSound(t *testing.T) {
 	seeds := 3
 	if os.Getenv("BARDO_SOAK") != "" {
@@ -409,7 +409,7 @@ func (h *history) one() {
 	}
 }
 
-// capture charges the oldest hold what it holds, or less, now and then again.
+// capture charges up to the amount of the oldest hold, sometimes twice.
 func (h *history) capture() {
 	hold := h.holds[0]
 	h.holds = h.holds[1:]
@@ -424,7 +424,7 @@ func (h *history) capture() {
 	h.key -= amount
 }
 
-// advance takes the next step of a sale, now and then twice, as after a crash.
+// advance takes the next step of a sale, sometimes twice, as after a crash.
 func (h *history) advance(p *sale) {
 	switch p.done {
 	case 0:

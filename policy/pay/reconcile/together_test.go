@@ -17,7 +17,7 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// crowd is many who change the money of few accounts at the same time, by two gateways on one store, and what has to come of it.
+// crowd changes the balances of few accounts concurrently, by two gateways on one store, and tracks the expected ones.
 type crowd struct {
 	*testing.T
 	ledgers [2]*ledger.Ledger
@@ -29,10 +29,11 @@ type crowd struct {
 	charges  map[policy.Account]policy.Micro
 }
 
-const crowded = 3 // keys, and as many wallets
+const crowded = 3 // number of keys, and of wallets
 
-// TestManyAtTheSameTimeConserveMoney: deposits whose references are repeated, with the same amount or another one, payments of wallets that arrive and do not, reservations and charges, by two gateways on
-// one store. In the end each account has what came in less what was charged, and nothing is held. BARDO_SOAK=1 makes it longer; BARDO_SEED is the one seed to repeat.
+// TestManyAtTheSameTimeConserveMoney: deposits with repeated references, of the same amount or another one, payments of wallets that arrive or fail, reservations and
+// charges, by two gateways on one store. In the end each balance is the sum of deposits less charges, and nothing is held. BARDO_SOAK=1 makes the test longer;
+// BARDO_SEED is the only seed to run.
 func TestManyAtTheSameTimeConserveMoney(t *testing.T) {
 	for _, seed := range seedtest.Seeds(20) {
 		for _, store := range []string{"SQLite", "PostgreSQL"} {
@@ -81,7 +82,7 @@ func keyOf(i int) policy.Account { return policy.Account(fmt.Sprint("k", i)) }
 
 func walletOf(i int) policy.Account { return pay.Account(pay.Address{byte(1 + i)}) }
 
-// one does something.
+// one runs one random event.
 func (c *crowd) one(r *rand.Rand, l *ledger.Ledger, id string) {
 	i, ref := r.IntN(crowded), r.IntN(30)
 	switch r.IntN(4) {
@@ -112,7 +113,7 @@ func (c *crowd) deposit(l *ledger.Ledger, to policy.Account, ref string, amount 
 	}
 }
 
-// payment books what a payment brings; and takes it back if it is lost.
+// payment credits a payment, and takes it back if it is lost.
 func (c *crowd) payment(l *ledger.Ledger, to policy.Account, ref string, amount policy.Micro, lost bool) {
 	err := l.CreditWallet(c.Context(), to, amount, fee, ref)
 	if err == nil && lost {
@@ -130,7 +131,7 @@ func (c *crowd) payment(l *ledger.Ledger, to policy.Account, ref string, amount 
 	}
 }
 
-// charge reserves, and charges some of it, or nothing. An account may have too little, be blocked, or not be there yet.
+// charge reserves an amount, and charges a part of it, or nothing. The account may have too little, be blocked, or not exist yet.
 func (c *crowd) charge(r *rand.Rand, l *ledger.Ledger, of policy.Account, id string) {
 	amount := policy.Micro(1 + r.IntN(3000))
 	h, err := l.Reserve(c.Context(), of, id, amount)
@@ -152,7 +153,7 @@ func (c *crowd) charge(r *rand.Rand, l *ledger.Ledger, of policy.Account, id str
 	c.charges[of] += amount / 2
 }
 
-// compare compares what the accounts have with what it has to be.
+// compare compares the balances with the expected ones.
 func (c *crowd) compare() {
 	c.Helper()
 	want := map[policy.Account]policy.Micro{}

@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// registry are registries that answer what a test wants, and remember what they were asked.
+// registry has fixed answers, and records the calls.
 type registry struct {
 	err   error
 	asked any
@@ -35,7 +35,7 @@ func (r *registry) Confirms(_ context.Context, wallet pay.Address, digest pay.Wo
 	return true, r.err
 }
 
-// TestD89WhatIsAskedOfAgentsIsWhatTheRegistriesAreAsked, and what decides comes through: an agent that there is not, and registries that are others.
+// TestD89WhatIsAskedOfAgentsIsWhatTheRegistriesAreAsked: calls, results and typed errors are forwarded unchanged.
 func TestD89WhatIsAskedOfAgentsIsWhatTheRegistriesAreAsked(t *testing.T) {
 	r := &registry{}
 	socket, stop := listen(t, Handler(nil, nil, r, nil))

@@ -21,7 +21,7 @@ import (
 	"bardo.money/gateway/policy/pay/typed"
 )
 
-// node is a chain that answers what a test wants, and remembers what it was asked.
+// node is a chain with fixed answers, which records the calls.
 type node struct {
 	err   error
 	asked any
@@ -114,7 +114,7 @@ func payment() *pay.Payment {
 	}}
 }
 
-// calls are all questions to a chain, and who settles, with what the node has to be asked; a method of both is once there.
+// calls are all methods of a chain and its settler, each with the value that the node must get; methods of both appear once.
 func calls(ctx context.Context, c *Client) map[string]func() (got, asked any, err error) {
 	p := payment()
 	move := &pay.Transfer{Authorization: p.Authorization, Amount: 5, Signature: p.Signature, Mark: pay.NewMark(4)}
@@ -158,7 +158,7 @@ var wants = map[string]any{
 	"FindTransfer": optional[pay.Word]{pay.Word{7}, true}, "Settle": pay.Word{12},
 }
 
-// TestD89WhatIsAskedThroughTheSocketIsWhatTheNodeIsAsked, and its answers come back as they were.
+// TestD89WhatIsAskedThroughTheSocketIsWhatTheNodeIsAsked, and its results are returned unchanged.
 func TestD89WhatIsAskedThroughTheSocketIsWhatTheNodeIsAsked(t *testing.T) {
 	n := &node{}
 	c, _ := start(t, n)
@@ -171,7 +171,7 @@ func TestD89WhatIsAskedThroughTheSocketIsWhatTheNodeIsAsked(t *testing.T) {
 	}
 }
 
-// TestWhatDecidesOfAPaymentComesThrough: refusals, reverts and mismatches are told from errors of the node, whose text is the same.
+// TestWhatDecidesOfAPaymentComesThrough: refusals, reverts and mismatches keep their types, and errors of the node their text.
 func TestWhatDecidesOfAPaymentComesThrough(t *testing.T) {
 	n := &node{}
 	c, _ := start(t, n)
@@ -191,7 +191,7 @@ func TestWhatDecidesOfAPaymentComesThrough(t *testing.T) {
 	}
 }
 
-// TestUpToIsWhatTheLastCheckFound: before it is known, upto is not offered.
+// TestUpToIsWhatTheLastCheckFound: before the first check, upto is not offered.
 func TestUpToIsWhatTheLastCheckFound(t *testing.T) {
 	n := &node{err: errors.New("down")}
 	c, stop := start(t, n)
@@ -224,7 +224,7 @@ func isA[E error](err error) bool {
 	return ok
 }
 
-// TestAServerReadsNothingElse than questions, of a bounded size.
+// TestAServerReadsNothingElse than requests of a bounded size.
 func TestAServerReadsNothingElse(t *testing.T) {
 	n := &node{}
 	c, _ := start(t, n)
@@ -247,7 +247,7 @@ func TestAServerReadsNothingElse(t *testing.T) {
 	}
 }
 
-// TestPitfall3TheClientKnowsWhoSigned, as the node does.
+// TestPitfall3TheClientKnowsWhoSigned, like the node.
 func TestPitfall3TheClientKnowsWhoSigned(t *testing.T) {
 	c := NewClient("none", terms)
 	key := secp256k1.PrivKeyFromBytes([]byte(strings.Repeat("1", 32)))

@@ -20,7 +20,7 @@ func (s *staking) Check(context.Context) error { return s.err }
 
 func (s *staking) Staked(context.Context) (*big.Int, error) { return s.has, s.err }
 
-// TestD89APositionIsReadThroughTheSocket, at the node that the configuration names now.
+// TestD89APositionIsReadThroughTheSocket, from the currently configured node.
 func TestD89APositionIsReadThroughTheSocket(t *testing.T) {
 	var opened []stake.NodeOptions
 	huge, _ := new(big.Int).SetString("340282366920938463463374607431768211456", 10)

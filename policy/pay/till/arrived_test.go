@@ -8,8 +8,8 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// TestAReleasedPaymentThatArrivedIsItsPayers: somebody moved it all the same. When it is sent again, its payer is not told to pay again: the money is the wallet's credit, and pays for the request,
-// once.
+// TestAReleasedPaymentThatArrivedIsItsPayers: somebody moved a released payment. When it is sent again, its payer is not asked to pay again: the payment pays for the
+// request, once.
 func TestAReleasedPaymentThatArrivedIsItsPayers(t *testing.T) {
 	inBoth(t, checkAReleasedPaymentThatArrivedIsItsPayers)
 }
@@ -36,7 +36,8 @@ func checkAReleasedPaymentThatArrivedIsItsPayers(t *testing.T, s *shop) {
 	}
 }
 
-// TestAReleasedPaymentThatDidNotArriveIsRefused: it was cancelled, or has paid at a gateway without a common store, or is another one than was released. Nor does it count against its wallet.
+// TestAReleasedPaymentThatDidNotArriveIsRefused: it was cancelled, or has paid at a gateway with another store, or has other values than the released one. It does not
+// count as a failed payment of its wallet.
 func TestAReleasedPaymentThatDidNotArriveIsRefused(t *testing.T) {
 	s := open(t, t.TempDir(), "")
 	s.chain.by[pay.Word{}], s.chain.by[pay.Word{97}], s.chain.by[pay.Word{96}] = pay.Address{3}, pay.Address{3}, pay.Address{3}
@@ -47,7 +48,7 @@ func TestAReleasedPaymentThatDidNotArriveIsRefused(t *testing.T) {
 	s.chain.mine(pay.Word{97}, pay.Word{2})
 	s.chain.marks = map[pay.Word]pay.Mark{{97}: pay.NewMark(77)}
 	s.chain.mine(pay.Word{96}, pay.Word{3})
-	s.chain.mine(pay.Word{96}, pay.Word{4}) // it was never sent here
+	s.chain.mine(pay.Word{96}, pay.Word{4}) // a payment that this gateway never got
 	s.run(t)
 	for n := byte(1); n <= 4; n++ {
 		p := s.payment(n)
@@ -64,7 +65,7 @@ func TestAReleasedPaymentThatDidNotArriveIsRefused(t *testing.T) {
 	}
 }
 
-// release takes a payment, and gives it back.
+// release takes a payment and releases it.
 func (s *shop) release(t *testing.T, nonce byte) {
 	t.Helper()
 	p := s.take(t, nonce)
@@ -73,7 +74,7 @@ func (s *shop) release(t *testing.T, nonce byte) {
 	}
 }
 
-// TestAUsedPaymentIsNeverToldAPrice: it is told to be used, though it would not pay for the request that it is sent with.
+// TestAUsedPaymentIsNeverToldAPrice: the error is that it is used, even if it is less than the price of the request.
 func TestAUsedPaymentIsNeverToldAPrice(t *testing.T) {
 	s := open(t, t.TempDir(), "")
 	serving := s.take(t, 1)

@@ -11,26 +11,26 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// fakeChain is a chain in memory: a block for every transaction that is mined.
+// fakeChain is a chain in memory, with one block per transaction.
 type fakeChain struct {
-	mu       sync.Mutex // of its methods
+	mu       sync.Mutex
 	now      time.Time
 	height   uint64
-	behind   uint64 // how many of the newest blocks whoever is asked for receipts and states does not have
+	behind   uint64 // number of newest blocks that receipts and states do not show
 	slot     uint64
 	mined    map[pay.Word]pay.Receipt
-	by       map[pay.Word]pay.Address // whose authorization a transaction uses
-	used     map[pay.Word]pay.Word    // by nonce of the authorization: the transaction; zero for cancelled
+	by       map[pay.Word]pay.Address // payer of a transaction's authorization
+	used     map[pay.Word]pay.Word    // transaction by nonce of the authorization; zero: cancelled
 	revert   string
-	sends    bool // what is sent is mined
-	fails    bool // what is sent is mined, and moves nothing
+	sends    bool // sent transactions are mined
+	fails    bool // sent transactions are mined, and move nothing
 	down     bool
 	prepared int
-	moved    policy.Micro // of what was signed
+	moved    policy.Micro // amount of signed transfers
 	fees     []int64
 	marks    map[pay.Word]pay.Mark // of transactions
-	asked    int                   // for states
-	sent     int                   // transactions, some of them again
+	asked    int                   // queries of states
+	sent     int                   // sent transactions, with repetitions
 }
 
 var errDown = errors.New("down")
@@ -40,7 +40,7 @@ func (c *fakeChain) UpTo() (pay.Address, bool)              { return pay.Address
 func (c *fakeChain) Signed(*pay.Payment) bool               { return true }
 func (c *fakeChain) Affords(context.Context) (int64, error) { return 7, nil }
 
-// shows reports whether a node that may be behind has the transaction that used an authorization. Cancellations are in no block here.
+// shows returns the transaction that used an authorization, if the node, which may lag, has it. Cancellations are in no block here.
 func (c *fakeChain) shows(nonce pay.Word) (by pay.Word, ok bool) {
 	by, ok = c.used[nonce]
 	if r, mined := c.mined[by]; ok && mined && r.Block+c.behind > c.height {
@@ -49,7 +49,7 @@ func (c *fakeChain) shows(nonce pay.Word) (by pay.Word, ok bool) {
 	return by, ok
 }
 
-// Verify refuses what was used, as a token does.
+// Verify refuses used authorizations, like a token.
 func (c *fakeChain) Verify(_ context.Context, p *pay.Payment) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +106,7 @@ func (c *fakeChain) Send(_ context.Context, raw []byte) error {
 	return nil
 }
 
-// mine puts a transaction into a block that uses an authorization.
+// mine adds a block with a transaction that uses an authorization.
 func (c *fakeChain) mine(hash, nonce pay.Word) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -32,9 +32,9 @@ func (s *shop) start(t *testing.T) (stop func()) {
 	return func() { cancel(); running.Wait() }
 }
 
-// TestD56SettledBeforeServed: the transfer is in a block before the request is served, its cost and the fee are charged to what it brought, and after a request that costs
-// nothing all of it is the wallet's credit. A payment that is smaller than the threshold is settled afterwards, and one by scheme upto that is not is refused: it would be
-// the way around.
+// TestD56SettledBeforeServed: the transfer is in a block before the request is served; the cost and the fee are charged to the payment, which after a request that
+// costs nothing becomes the wallet's credit as a whole. Smaller payments than the threshold are settled afterwards; of larger ones, those by scheme upto are refused,
+// since they would circumvent the rule.
 func TestD56SettledBeforeServed(t *testing.T) { inBoth(t, checkD56SettledBeforeServed) }
 
 func checkD56SettledBeforeServed(t *testing.T, s *shop) {
@@ -72,7 +72,7 @@ func checkD56SettledBeforeServed(t *testing.T, s *shop) {
 	}
 }
 
-// TestPitfall10APayerWhoFailedIsSettledFirst: after a loss nothing is served before its payment is in a block, and the payment pays for the loss, too.
+// TestPitfall10APayerWhoFailedIsSettledFirst: after a loss, no request of the wallet is served before its payment is in a block, and the payment must cover the debt.
 func TestPitfall10APayerWhoFailedIsSettledFirst(t *testing.T) {
 	inBoth(t, checkPitfall10APayerWhoFailedIsSettledFirst)
 }
@@ -88,7 +88,7 @@ func checkPitfall10APayerWhoFailedIsSettledFirst(t *testing.T, s *shop) {
 	if len(s.lost) != 1 {
 		t.Fatalf("lost %+v", s.lost)
 	}
-	const owed = 5000 // what the request cost, and the fee
+	const owed = 5000 // the cost of the request and the fee
 	wantOwed(t, s, owed)
 	s.run(t)
 	var r *pay.Refusal
@@ -98,10 +98,10 @@ func checkPitfall10APayerWhoFailedIsSettledFirst(t *testing.T, s *shop) {
 	if has, err := s.Credit(t.Context(), pay.Address{3}); has != -owed || err != nil {
 		t.Errorf("the credit is %s, %v", has, err)
 	}
-	s.Limits.Exposure = 11_000 // what is owed is not a part of it
+	s.Limits.Exposure = 11_000 // the debt does not count
 	larger := s.payment(3)
 	larger.Value += owed
-	larger.Quote = s.Seal.Sign(pay.Quote{Amount: 11_000, Expires: s.at.Add(time.Minute)}) // lower than the price by now
+	larger.Quote = s.Seal.Sign(pay.Quote{Amount: 11_000, Expires: s.at.Add(time.Minute)}) // lower than the current price
 	p, err := s.Take(t.Context(), larger, pay.Word{}, 12_000, requestOf(3))
 	if err != nil || p.Owed != owed {
 		t.Fatalf("%+v, %v", p, err)
@@ -112,8 +112,8 @@ func checkPitfall10APayerWhoFailedIsSettledFirst(t *testing.T, s *shop) {
 	s.credit(t, 6000)
 }
 
-// TestAForgivenPayerIsTrustedAgain: while a loss is not forgiven, payments are settled first, and those of scheme upto refused. When all are, by another process,
-// both are served as those of other payers, until the next loss.
+// TestAForgivenPayerIsTrustedAgain: while a loss is not forgiven, payments are settled first, and those of scheme upto refused. Once another process has forgiven all
+// losses, both are served like those of other payers, until the next loss.
 func TestAForgivenPayerIsTrustedAgain(t *testing.T) { inBoth(t, checkAForgivenPayerIsTrustedAgain) }
 
 func checkAForgivenPayerIsTrustedAgain(t *testing.T, s *shop) {
@@ -170,9 +170,9 @@ func checkAForgivenPayerIsTrustedAgain(t *testing.T, s *shop) {
 	if err != nil || len(failed) != 2 {
 		t.Fatalf("%+v, %v", failed, err)
 	}
-	lose(func() Taken { // a third one, which alone is forgiven
+	lose(func() Taken { // a third one, the only one that is forgiven
 		p := s.payment(4)
-		p.Value += 5000 // what is owed
+		p.Value += 5000 // the debt
 		s.Limits.Failed = true
 		taken, err := s.Take(t.Context(), p, pay.Word{}, 11_000, requestOf(4))
 		s.Limits.Failed = false
@@ -197,7 +197,7 @@ func checkAForgivenPayerIsTrustedAgain(t *testing.T, s *shop) {
 	s.credit(t, 0)
 }
 
-// wantOwed waits until a payer owes an amount: gateways give back what they hold within a second.
+// wantOwed waits until a payer owes an amount: gateways return reserved money within a second.
 func wantOwed(t *testing.T, s *shop, want policy.Micro) {
 	t.Helper()
 	polltest.Until(t, fmt.Sprintf("the payer owes %s", want), func() bool {
@@ -206,7 +206,7 @@ func wantOwed(t *testing.T, s *shop, want policy.Micro) {
 	})
 }
 
-// TestPitfall10CreditIsSetAsideOnceForWhatIsSettledFirst: what makes up for two payments at the same time is there for one of them.
+// TestPitfall10CreditIsSetAsideOnceForWhatIsSettledFirst: credit is reserved for only one of two concurrent payments.
 func TestPitfall10CreditIsSetAsideOnceForWhatIsSettledFirst(t *testing.T) {
 	inBoth(t, checkPitfall10CreditIsSetAsideOnceForWhatIsSettledFirst)
 }
@@ -242,7 +242,7 @@ func checkPitfall10CreditIsSetAsideOnceForWhatIsSettledFirst(t *testing.T, s *sh
 	}
 }
 
-// TestD56AnUnsettledPaymentIsNotServed, and is the wallet's credit when it arrives, also of a gateway that ended meanwhile.
+// TestD56AnUnsettledPaymentIsNotServed, and becomes the wallet's credit when it arrives, even if its gateway ended meanwhile.
 func TestD56AnUnsettledPaymentIsNotServed(t *testing.T) {
 	inBoth(t, checkD56AnUnsettledPaymentIsNotServed)
 }
@@ -269,8 +269,7 @@ func checkD56AnUnsettledPaymentIsNotServed(t *testing.T, s *shop) {
 	}
 }
 
-// TestPitfall10CreditIsOfMoneyThatArrived: what a payment brought that is in no block yet pays for nothing else, nor does anything of a wallet one of whose
-// payments failed.
+// TestPitfall10CreditIsOfMoneyThatArrived: a payment that is in no block yet is not spendable credit, and a wallet with a failed payment has none.
 func TestPitfall10CreditIsOfMoneyThatArrived(t *testing.T) {
 	inBoth(t, checkPitfall10CreditIsOfMoneyThatArrived)
 }
@@ -309,17 +308,17 @@ func checkPitfall10CreditIsOfMoneyThatArrived(t *testing.T, s *shop) {
 	s.chain.used[pay.Word{2}] = pay.Word{} // cancelled
 	s.look(t, time.Second)
 	s.is(t, &failed, book.Failed)
-	has(1000) // before the ledger takes it back
+	has(1000) // before it is taken back in the ledger
 	s.look(t, 4*time.Second)
-	wantOwed(t, s, 0) // once the gateway gives back what it holds
+	wantOwed(t, s, 0) // once the gateway has returned reserved money
 	if b, err := s.books.Balance(t.Context(), pay.Account(failed.From)); err != nil || b.Amount != 1000 || !b.Blocked {
 		t.Fatalf("%+v, %v", b, err)
 	}
 	has(0)
 }
 
-// TestPitfall10LossesOfAllWalletsAreBounded: many wallets that owe nothing yet cannot take more than the bound. Then payments are settled first, and by scheme upto refused until
-// the losses are an hour old.
+// TestPitfall10LossesOfAllWalletsAreBounded: wallets without debts can cause losses up to the bound. Then payments are settled first, and those by scheme upto refused
+// until the losses are an hour old.
 func TestPitfall10LossesOfAllWalletsAreBounded(t *testing.T) {
 	inBoth(t, checkPitfall10LossesOfAllWalletsAreBounded)
 }

@@ -13,17 +13,18 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// TestPitfall6AFacilitatorThatTakesWhatItRefuses: it moves the money when it is asked whether the payment is good, and says no, or nothing. The payment pays for the request if that is seen at once. Else it pays
-// for the one that it is sent again with, or it is the wallet's credit, as a whole, once, also of a gateway that ended meanwhile.
+// TestPitfall6AFacilitatorThatTakesWhatItRefuses: the facilitator moves a payment when it is asked to verify it, and refuses it or does not answer. If the transfer is
+// seen immediately, the payment pays for its request; otherwise it pays for the request with which it is sent again, or becomes the wallet's credit as a whole, once,
+// even if its gateway ended meanwhile.
 func TestPitfall6AFacilitatorThatTakesWhatItRefuses(t *testing.T) {
 	for _, row := range []struct {
 		name   string
-		says   error // nil: a refusal
+		says   error // its error; nil: a refusal
 		honest bool  // it moves nothing
 		behind bool  // the node does not show the transfer yet
-		again  bool  // the payment is sent again then
+		again  bool  // the payment is sent again
 		restart,
-		late bool // what is seen is seen after the end of the payment
+		late bool // the transfer is seen after the expiry of the authorization
 		credit policy.Micro // in the end
 	}{
 		{name: "moved and refused", credit: 6000},
@@ -77,7 +78,7 @@ func TestPitfall6AFacilitatorThatTakesWhatItRefuses(t *testing.T) {
 	}
 }
 
-// offer takes a payment, and charges its request if it may be served, while the till settles.
+// offer takes a payment and, if it is accepted, charges its request, while the till settles.
 func (s *shop) offer(t *testing.T, request string) (served bool) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -93,7 +94,7 @@ func (s *shop) offer(t *testing.T, request string) (served bool) {
 	return true
 }
 
-// TestWhatWasMovedByWhoeverIsItsPayersOnce: two gateways of one store look at the same time, and the payment is sent to both.
+// TestWhatWasMovedByWhoeverIsItsPayersOnce: two gateways of one store look for the transfer concurrently, and the payment is sent to both.
 func TestWhatWasMovedByWhoeverIsItsPayersOnce(t *testing.T) {
 	inBoth(t, func(t *testing.T, s *shop) {
 		t.Helper()
@@ -127,7 +128,7 @@ func TestWhatWasMovedByWhoeverIsItsPayersOnce(t *testing.T) {
 	})
 }
 
-// elsewhere is the shop's store as another machine has it, if that can be.
+// elsewhere is the place of the shop's store on another machine, if it is a database.
 func (s *shop) elsewhere(t *testing.T) book.Place {
 	t.Helper()
 	at := s.place()
@@ -137,7 +138,8 @@ func (s *shop) elsewhere(t *testing.T) book.Place {
 	return at
 }
 
-// TestAReleasedPaymentIsLookedForTwice: when nobody sends it again, and when it cannot be moved any more; not while it serves, and not one of scheme upto, which nobody else can move.
+// TestAReleasedPaymentIsLookedForTwice: some time after the release, and after the expiry; not while it serves a request, and not one of scheme upto, which nobody
+// else can move.
 func TestAReleasedPaymentIsLookedForTwice(t *testing.T) {
 	inBoth(t, func(t *testing.T, s *shop) {
 		t.Helper()
@@ -186,7 +188,7 @@ func TestAReleasedPaymentIsLookedForTwice(t *testing.T) {
 	})
 }
 
-// TestWhatTheChainDoesNotSayIsAskedLater: a node that is away keeps nothing from its payer, and one payment not the others.
+// TestWhatTheChainDoesNotSayIsAskedLater: queries that fail are repeated, and an error of one payment does not affect the others.
 func TestWhatTheChainDoesNotSayIsAskedLater(t *testing.T) {
 	s := open(t, t.TempDir(), "")
 	s.release(t, 1)
@@ -215,7 +217,7 @@ func TestWhatTheChainDoesNotSayIsAskedLater(t *testing.T) {
 	s.credit(t, 11_000+6000+11_000)
 }
 
-// partly is a chain that does not answer for one payment.
+// partly is a chain that fails for one payment.
 type partly struct {
 	*fakeChain
 
@@ -265,7 +267,7 @@ func (r *refusing) CreditServed(ctx context.Context, a policy.Account, amount, f
 	return r.Ledger.CreditServed(ctx, a, amount, fee, ref, c, h)
 }
 
-// TestTheSettlersAnswerIsAskedForWhatIsReserved: whatever ends while it is asked, the payment is known, and released with its gateway.
+// TestTheSettlersAnswerIsAskedForWhatIsReserved: the payment is stored before the settler is asked, and is released if the gateway ends meanwhile.
 func TestTheSettlersAnswerIsAskedForWhatIsReserved(t *testing.T) {
 	s, f := by(t)
 	f.refuses, f.grabs = true, true
@@ -295,7 +297,7 @@ func TestTheSettlersAnswerIsAskedForWhatIsReserved(t *testing.T) {
 	})
 }
 
-// pausing is a facilitator that answers /verify when it may.
+// pausing is a facilitator that answers /verify when the test lets it.
 type pausing struct {
 	*fakeSettler
 
@@ -308,7 +310,7 @@ func (p *pausing) Verify(ctx context.Context, q *pay.Payment) error {
 	return p.fakeSettler.Verify(ctx, q)
 }
 
-// TestAReleasedPermitThatWasUsedIsRefused: nobody else can move it, so its nonce was burnt, and there is no money to be found.
+// TestAReleasedPermitThatWasUsedIsRefused: nobody else can move a permit's money, so its nonce was invalidated, and nothing has arrived.
 func TestAReleasedPermitThatWasUsedIsRefused(t *testing.T) {
 	inBoth(t, func(t *testing.T, s *shop) {
 		t.Helper()

@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// TestPitfall16ATransactionThatMovedNothingIsNoPayment: it is in a block, and failed there. The transfer is made anew, and its payment is not taken for arrived.
+// TestPitfall16ATransactionThatMovedNothingIsNoPayment: a transaction failed in its block. The payment is not confirmed, and a new transaction is sent.
 func TestPitfall16ATransactionThatMovedNothingIsNoPayment(t *testing.T) {
 	inBoth(t, checkPitfall16ATransactionThatMovedNothing)
 }
@@ -37,13 +37,13 @@ func checkPitfall16ATransactionThatMovedNothing(t *testing.T, s *shop) {
 		t.Errorf("%d transactions were signed", s.chain.prepared)
 	}
 	r := s.chain.mined[pay.Word{2, 1}]
-	r.Paid = false // the chain was reorganised, and there the transaction fails
+	r.Paid = false // after a reorganisation, the transaction fails
 	s.chain.mined[pay.Word{2, 1}] = r
 	s.look(t, 3*time.Second)
 	s.is(t, &p, book.Settling)
 }
 
-// TestARefusedPaymentHoldsNoCredit that was to make up for what it lacks.
+// TestARefusedPaymentHoldsNoCredit: the credit that was reserved for it is released.
 func TestARefusedPaymentHoldsNoCredit(t *testing.T) { inBoth(t, checkARefusedPaymentHoldsNoCredit) }
 
 func checkARefusedPaymentHoldsNoCredit(t *testing.T, s *shop) {
@@ -65,7 +65,7 @@ func checkARefusedPaymentHoldsNoCredit(t *testing.T, s *shop) {
 	}
 }
 
-// TestPitfall19TransactionsThatFailInBlocksAreFew: a payer's contract takes a payment when it is tried, and never in a block. Each of its transactions costs gas.
+// TestPitfall19TransactionsThatFailInBlocksAreFew: a payer's contract accepts a payment in simulations, and never in a block. Each of its transactions costs gas.
 func TestPitfall19TransactionsThatFailInBlocksAreFew(t *testing.T) {
 	inBoth(t, checkPitfall19TransactionsThatFailInBlocks)
 }
@@ -75,11 +75,11 @@ func checkPitfall19TransactionsThatFailInBlocks(t *testing.T, s *shop) {
 	s.chain.fails = true
 	p := s.take(t, 1)
 	s.serve(t, &p, 4000)
-	for range 130 { // its ten minutes, and more
+	for range 130 { // more than its ten minutes
 		s.look(t, 5*time.Second)
 	}
 	s.is(t, &p, book.Failed)
-	if s.chain.prepared < 4 || s.chain.prepared > 5 { // after 0, 1, 3 and 7 minutes, and at the end, when a token would refuse it
+	if s.chain.prepared < 4 || s.chain.prepared > 5 { // after 0, 1, 3 and 7 minutes, and at the expiry, when a token would refuse it
 		t.Errorf("%d transactions were sent", s.chain.prepared)
 	}
 	s.look(t, 4*time.Second)
@@ -88,7 +88,7 @@ func checkPitfall19TransactionsThatFailInBlocks(t *testing.T, s *shop) {
 	}
 }
 
-// rush is a ledger in which another request of a payer reserves first.
+// rush is a ledger in which another request of the payer reserves first.
 type rush struct {
 	Ledger
 	first func()
@@ -99,7 +99,7 @@ func (r *rush) Reserve(ctx context.Context, account policy.Account, requestID st
 	return r.Ledger.Reserve(ctx, account, requestID, amount)
 }
 
-// TestPitfall10TwoRequestsDoNotSpendOneCredit at the same time: the second would be paid for with what is in no block yet, and may never be.
+// TestPitfall10TwoRequestsDoNotSpendOneCredit concurrently: the second would be paid with money that is in no block yet, and may never arrive.
 func TestPitfall10TwoRequestsDoNotSpendOneCredit(t *testing.T) {
 	inBoth(t, checkPitfall10TwoRequestsDoNotSpendOneCredit)
 }
@@ -139,7 +139,8 @@ func checkPitfall10TwoRequestsDoNotSpendOneCredit(t *testing.T, s *shop) {
 	s.credit(t, 11_000) // most of which is in no block yet
 }
 
-// TestANodeThatIsBehindIsNotTakenForACancellation: one says that the payment is used, and another knows no transfer yet. It is found later, and what is never found was cancelled.
+// TestANodeThatIsBehindIsNotTakenForACancellation: one node shows the authorization as used, another one does not show the transfer yet. It is found later; only a
+// transfer that is never found counts as a cancellation.
 func TestANodeThatIsBehindIsNotTakenForACancellation(t *testing.T) {
 	inBoth(t, checkANodeThatIsBehind)
 }

@@ -17,25 +17,25 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// history is a random sequence of what can happen to payments.
+// history is a random sequence of events of payments.
 type history struct {
 	*shop
 	*testing.T
 	settler *moody // nil: the gateway's own account settles
 	random  *rand.Rand
 	nonce   byte
-	open    []Taken                // whose requests are being served
-	served  map[int64]policy.Micro // what each served request cost, by payment
+	open    []Taken                // payments whose requests are being served
+	served  map[int64]policy.Micro // cost of each served request, by payment
 	lost    map[pay.Address]bool   // payers who cancelled
 	waived  map[pay.Address]policy.Micro
 	top     uint64         // the highest block so far
-	free    []*pay.Payment // that were released
-	taken   []*pay.Payment // of those, what strangers moved
+	free    []*pay.Payment // released payments
+	taken   []*pay.Payment // released payments that strangers moved
 }
 
-// TestRandomHistoriesConserveMoney: payments are taken, served, released, sent, mined, taken out of the chain again and cancelled, and moved by strangers after they were released, and by a facilitator that refuses
-// them, at a node that fails at times, by gateways that end at any moment, in files and in PostgreSQL. In the end each served payment has moved what its request cost, or is a loss; the books sum up, no balance is
-// below zero, and each payer has what is left of all payments together and of what was forgiven, or owes it.
+// TestRandomHistoriesConserveMoney: payments are taken, served, released, sent, mined, removed by reorganisations and cancelled; strangers, and a facilitator that
+// refuses them, move released ones; the node fails at times, and gateways end at any moment; in files and in PostgreSQL. In the end each served payment has moved the
+// cost of its request, or is a loss; the ledger is sound, no balance is below zero, and each payer has the rest of all payments and of forgiven losses, or owes it.
 func TestRandomHistoriesConserveMoney(t *testing.T) {
 	seeds, steps := 12, 60
 	if os.Getenv("BARDO_SOAK") != "" {
@@ -99,7 +99,7 @@ func (h *history) must(err error) {
 	}
 }
 
-// takeOne takes a payment of one of a few payers, by either scheme. A payer may have too much on its way, or be blocked.
+// takeOne takes a payment of one of a few payers, by either scheme. It may exceed the payer's exposure, or the payer may be blocked.
 func (h *history) takeOne() {
 	h.Helper()
 	if h.nonce == 250 || h.chain.down {
@@ -128,11 +128,11 @@ func (h *history) takeOne() {
 	if owes > 0 && !pays {
 		h.Errorf("a payment of %s was taken of a payer who owes %s", p.Value, owes)
 	}
-	if h.settler != nil && err != nil && taken.ID == 0 { // the facilitator does not take it, and may move it
+	if h.settler != nil && err != nil && taken.ID == 0 { // the facilitator refuses it, and may move it
 		h.free = append(h.free, p)
 		return
 	}
-	if errors.Is(err, ErrUnsettled) { // of a payer whose payment failed: the payment is the wallet's credit
+	if errors.Is(err, ErrUnsettled) { // settled first: the payment becomes the wallet's credit
 		h.served[taken.ID] = 0
 		return
 	}
@@ -161,7 +161,7 @@ func (h *history) steal() {
 	h.taken = append(h.taken, p)
 }
 
-// resend sends a payment again that was released. What it is not taken for, for whatever reason, is told by the end.
+// resend sends a released payment again. Refusals are checked by findMoved at the end.
 func (h *history) resend() {
 	h.Helper()
 	if len(h.free) == 0 || h.chain.down {
@@ -175,7 +175,7 @@ func (h *history) resend() {
 	}
 }
 
-// end ends the request of a payment.
+// end ends a random request of a payment.
 func (h *history) end(how func(p *Taken)) {
 	if len(h.open) == 0 {
 		return
@@ -186,7 +186,7 @@ func (h *history) end(how func(p *Taken)) {
 	how(&p)
 }
 
-// bill books what a request cost, at most what its payment allows.
+// bill books a random cost of a request, within its payment.
 func (h *history) bill(p *Taken) {
 	h.Helper()
 	cost := policy.Micro(1 + h.random.IntN(10_000))
@@ -195,7 +195,7 @@ func (h *history) bill(p *Taken) {
 	h.served[p.ID] = cost
 }
 
-// reorg takes the newest transactions out of the chain, but none that is final. Those that are sent again are mined again, in other blocks.
+// reorg removes the newest transactions that are not final from the chain. Those that are sent again are mined in other blocks.
 func (h *history) reorg(n int) {
 	for range n {
 		if h.chain.height == 0 || h.chain.height+2 <= h.top {
@@ -231,7 +231,7 @@ func (h *history) cancel() {
 	}
 }
 
-// forgive forgives what a payer has lost so far, if anything.
+// forgive forgives the losses of a payer so far, if there are any.
 func (h *history) forgive() {
 	h.Helper()
 	payer := pay.Address{byte(1 + h.random.IntN(4))}
@@ -243,7 +243,7 @@ func (h *history) forgive() {
 	h.waived[payer] += f.Amount
 }
 
-// crash ends the gateway; the next one goes on.
+// crash ends the gateway, and starts the next one.
 func (h *history) crash() {
 	h.Helper()
 	for i := range h.open {
@@ -258,7 +258,7 @@ func (h *history) crash() {
 	}
 }
 
-// finish lets everything settle, and looks at the sums.
+// finish settles everything, and checks the sums.
 func (h *history) finish() {
 	h.Helper()
 	h.crash()
@@ -269,14 +269,14 @@ func (h *history) finish() {
 		h.settler.mu.Unlock()
 	}
 	for _, p := range h.taken {
-		if _, ok := h.chain.used[p.Nonce]; !ok && h.chain.by[pay.Word{0xf2, p.Nonce[0]}] == p.From { // a reorganisation took it out
+		if _, ok := h.chain.used[p.Nonce]; !ok && h.chain.by[pay.Word{0xf2, p.Nonce[0]}] == p.From { // a reorganisation removed it
 			h.chain.mine(pay.Word{0xf2, p.Nonce[0]}, p.Nonce)
 		}
 	}
 	for range 30 {
 		h.settleAll(6 * time.Second)
 	}
-	for range 5 { // and the end of those that were released
+	for range 5 { // until released payments have expired
 		h.settleAll(3 * time.Minute)
 	}
 	h.findMoved()
@@ -301,7 +301,7 @@ func (h *history) finish() {
 	}
 }
 
-// findMoved makes sure that no money of a released payment is here that no book has.
+// findMoved verifies that every released payment that was moved is in the books.
 func (h *history) findMoved() {
 	h.Helper()
 	for _, p := range h.free {
@@ -317,7 +317,7 @@ func (h *history) findMoved() {
 	}
 }
 
-// checkServed makes sure that a served payment was moved once, or cannot be moved.
+// checkServed verifies that a served payment was moved once, or can no longer be moved.
 func (h *history) checkServed(p *book.Payment, cost policy.Micro) {
 	h.Helper()
 	hash, used := h.chain.used[p.Nonce]
@@ -334,7 +334,7 @@ func (h *history) checkServed(p *book.Payment, cost policy.Micro) {
 	}
 }
 
-// settleAll has the till look, with a facilitator that may not answer.
+// settleAll runs one pass of the till some time later; it may fail.
 func (h *history) settleAll(later time.Duration) {
 	h.Helper()
 	h.at = h.at.Add(later)
@@ -344,7 +344,7 @@ func (h *history) settleAll(later time.Duration) {
 	}
 }
 
-// moody is a facilitator that moves what it likes, and says what it likes.
+// moody is a facilitator that moves payments and answers at random.
 type moody struct {
 	fakeSettler
 
@@ -382,7 +382,7 @@ func (m *moody) Settle(_ context.Context, t *pay.Transfer) (pay.Word, error) {
 	case 1:
 		return pay.Word{}, &pay.Refusal{Reason: "not_today"}
 	case 2:
-		return pay.Word{0xee, t.Nonce[0]}, nil // a transaction that is none
+		return pay.Word{0xee, t.Nonce[0]}, nil // an unknown transaction
 	}
 	return hash, nil
 }

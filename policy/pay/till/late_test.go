@@ -8,12 +8,12 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// TestANodeThatIsBehindIsNotTakenForTheEndOfAPayment: the transfer is mined in the last seconds of the authorization. The newest block is later than its end, and whoever is asked for receipts and states is some
-// blocks behind: the payment is no loss. One that was never moved is one, once every node has all blocks of its time, and not before.
+// TestANodeThatIsBehindIsNotTakenForTheEndOfAPayment: the transfer is mined in the last seconds of the authorization. The newest block is later than the expiry, and
+// receipts and states lag some blocks: the payment is no loss. One that was never moved is a loss once every node has all blocks before the expiry, and not earlier.
 func TestANodeThatIsBehindIsNotTakenForTheEndOfAPayment(t *testing.T) {
 	for _, row := range []struct {
 		name string
-		at   func(s *shop, f *fakeSettler, p *Taken) // how the payment stands a few seconds before its end
+		at   func(s *shop, f *fakeSettler, p *Taken) // changes the payment's state a few seconds before the expiry
 	}{
 		{"sent", func(s *shop, _ *fakeSettler, _ *Taken) { s.Settler, s.chain.sends = nil, false }},
 		{"sent, and mined without effect", func(s *shop, _ *fakeSettler, _ *Taken) { s.Settler, s.chain.fails = nil, true }},
@@ -39,7 +39,7 @@ func TestANodeThatIsBehindIsNotTakenForTheEndOfAPayment(t *testing.T) {
 						s.chain.mine(pay.Word{99}, pay.Word{1})
 						s.chain.behind = 1
 					}
-					for range 4 { // up to 19 s after its end
+					for range 4 { // up to 19 s after the expiry
 						s.look(t, 5*time.Second+500*time.Millisecond)
 						got, err := s.Book.ByID(t.Context(), p.ID)
 						if err != nil || got.Settlement != book.None && got.Settlement != book.Settling {

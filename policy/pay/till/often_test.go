@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestATransactionIsGivenToTheNodeAgainNowAndThen: it may have forgotten it, and is not asked to take it each second.
+// TestATransactionIsGivenToTheNodeAgainNowAndThen: the node may have dropped it; it is not sent every second.
 func TestATransactionIsGivenToTheNodeAgainNowAndThen(t *testing.T) {
 	s := open(t, t.TempDir(), "")
 	s.chain.sends = false
@@ -22,7 +22,7 @@ func TestATransactionIsGivenToTheNodeAgainNowAndThen(t *testing.T) {
 	}
 }
 
-// TestOnePassLooksForFewReleasedPayments, so that many do not keep others from being settled.
+// TestOnePassLooksForFewReleasedPayments, so that many do not delay the settlement of others.
 func TestOnePassLooksForFewReleasedPayments(t *testing.T) {
 	s := open(t, t.TempDir(), "")
 	for n := range maxLookups + 1 {

@@ -10,8 +10,7 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// TestPitfall30AChargeThatIsNotNotedYet: a gateway ends between the charge of a request and the note of it, and what is left of the payment would not pay for
-// a second one.
+// TestPitfall30AChargeThatIsNotNotedYet: a gateway ends after the charge of a request and before MarkBooked, and the rest of the payment is less than a second charge.
 func TestPitfall30AChargeThatIsNotNotedYet(t *testing.T) { inBoth(t, checkAChargeThatIsNotNotedYet) }
 
 func checkAChargeThatIsNotNotedYet(t *testing.T, s *shop) {
@@ -42,8 +41,8 @@ func checkAChargeThatIsNotNotedYet(t *testing.T, s *shop) {
 }
 
 // TestPitfall10WhatARequestCostIsTakenForNothingElse: a gateway is killed after it has credited the second payment of a wallet and before it has charged its
-// request. Then the first payment is taken back, which never arrived, and takes none of what the request cost, nor does what the wallet owes. The request is
-// charged, and the second payment is settled, as are those of others.
+// request. Then the first payment, which never arrived, is taken back: neither that nor the wallet's debt uses the money reserved for the request. The request is
+// charged, and the second payment is settled, like those of others.
 func TestPitfall10WhatARequestCostIsTakenForNothingElse(t *testing.T) {
 	inBoth(t, func(t *testing.T, s *shop) {
 		t.Helper()

@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// TestPitfall16ATransferInALowerBlockIsFound: the payment was taken at a height that the chain does not have any more, and somebody else sent the transfer.
+// TestPitfall16ATransferInALowerBlockIsFound: the payment was taken at a height that the chain no longer has, and somebody else sent the transfer.
 func TestPitfall16ATransferInALowerBlockIsFound(t *testing.T) {
 	inBoth(t, func(t *testing.T, s *shop) {
 		t.Helper()

@@ -12,18 +12,18 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// fakeSettler is a facilitator in memory, which settles on a shop's chain or does not, and says so or does not.
+// fakeSettler is a facilitator in memory on a shop's chain.
 type fakeSettler struct {
 	chain *fakeChain
 
 	mu      sync.Mutex
 	orders  int
 	settles bool  // the transfer is made
-	says    error // instead of the transaction
-	mute    bool  // the transaction is not named
-	refuses bool  // /verify
-	vouches error // to /verify, instead of yes
-	grabs   bool  // the transfer is made at /verify
+	says    error // error of Settle
+	mute    bool  // Settle reports no transaction
+	refuses bool  // Verify refuses
+	vouches error // error of Verify
+	grabs   bool  // Verify makes the transfer
 	during  func()
 }
 
@@ -39,7 +39,7 @@ func (s *fakeSettler) Verify(_ context.Context, p *pay.Payment) error {
 	return s.vouches
 }
 
-// grab makes the transfer of a payment that it was only asked about.
+// grab makes the transfer of a payment that is only to be verified.
 func (s *fakeSettler) grab(p *pay.Payment) {
 	hash := pay.Word{0xf1, p.Nonce[0]}
 	s.chain.by[hash] = p.From
@@ -62,7 +62,7 @@ func (s *fakeSettler) Settle(_ context.Context, t *pay.Transfer) (pay.Word, erro
 	return hash, s.says
 }
 
-// by is a shop whose payments a facilitator settles.
+// by opens a shop whose payments a facilitator settles.
 func by(t *testing.T) (*shop, *fakeSettler) {
 	t.Helper()
 	s := open(t, t.TempDir(), "")
@@ -73,7 +73,7 @@ func by(t *testing.T) (*shop, *fakeSettler) {
 
 var errUnknown = errors.New("no answer")
 
-// TestAFacilitatorSettles: and the gateway's account signs nothing.
+// TestAFacilitatorSettles, and the gateway's account signs nothing.
 func TestAFacilitatorSettles(t *testing.T) {
 	s, f := by(t)
 	p, q := s.take(t, 1), s.take(t, 2)
@@ -89,7 +89,7 @@ func TestAFacilitatorSettles(t *testing.T) {
 	}
 }
 
-// TestK84WhatAFacilitatorDidTheChainSays: it settles and does not say so, in each of the ways, or does not settle, and says anything.
+// TestK84WhatAFacilitatorDidTheChainSays: the facilitator settles without reporting it, in several ways, or does not settle, and reports anything.
 func TestK84WhatAFacilitatorDidTheChainSays(t *testing.T) {
 	refused := &pay.Refusal{Reason: "no_reason"}
 	for _, row := range []struct {
@@ -112,7 +112,7 @@ func TestK84WhatAFacilitatorDidTheChainSays(t *testing.T) {
 			f.settles, f.says, f.mute = row.settles, row.says, row.mute
 			p := s.take(t, 1)
 			s.serve(t, &p, 5000)
-			_ = s.pass(t.Context()) // with an error, where there was no answer
+			_ = s.pass(t.Context()) // an error if there was no answer
 			f.settles, f.says, f.mute = true, nil, false
 			for range 4 {
 				s.look(t, row.after)
@@ -126,7 +126,7 @@ func TestK84WhatAFacilitatorDidTheChainSays(t *testing.T) {
 	}
 }
 
-// TestPitfall15AFacilitatorThatNeverAnswers: the payment is given up when it has expired, and not before; its request stays charged.
+// TestPitfall15AFacilitatorThatNeverAnswers: the payment fails when it has expired, and not before; its request stays charged.
 func TestPitfall15AFacilitatorThatNeverAnswers(t *testing.T) {
 	s, f := by(t)
 	f.settles, f.says = false, errUnknown
@@ -147,7 +147,7 @@ func TestPitfall15AFacilitatorThatNeverAnswers(t *testing.T) {
 	s.is(t, &p, book.Failed)
 }
 
-// TestPitfall15ATransferWhoseAnswerWasLostIsFoundAfterItsTime: it was made, and is no loss.
+// TestPitfall15ATransferWhoseAnswerWasLostIsFoundAfterItsTime: a transfer that was made is no loss.
 func TestPitfall15ATransferWhoseAnswerWasLostIsFoundAfterItsTime(t *testing.T) {
 	s, f := by(t)
 	f.says = errUnknown
@@ -162,7 +162,7 @@ func TestPitfall15ATransferWhoseAnswerWasLostIsFoundAfterItsTime(t *testing.T) {
 	}
 }
 
-// TestAnOrderOutlivesTheGateway: it was stored before it was sent, and the next gateway asks the chain first.
+// TestAnOrderOutlivesTheGateway: the order was stored before it was sent, and the next gateway queries the chain first.
 func TestAnOrderOutlivesTheGateway(t *testing.T) {
 	s := open(t, t.TempDir(), postgrestest.URL(t))
 	f := &fakeSettler{chain: s.chain, settles: true, says: errUnknown}
@@ -192,7 +192,7 @@ func TestWhatAFacilitatorDoesNotTakeIsNotServed(t *testing.T) {
 	s.take(t, 1)
 }
 
-// TestAnOrderIsStoredBeforeItIsSent: whatever ends then, it is known that there is one.
+// TestAnOrderIsStoredBeforeItIsSent, so that it is known after a crash.
 func TestAnOrderIsStoredBeforeItIsSent(t *testing.T) {
 	s, f := by(t)
 	p := s.take(t, 1)
@@ -204,11 +204,11 @@ func TestAnOrderIsStoredBeforeItIsSent(t *testing.T) {
 	}
 }
 
-// TestManyPaymentsAreGivenUpAtOnce: they are handed over at the same time, and share nothing but the book (the race detector sees the rest).
+// TestManyPaymentsAreGivenUpAtOnce: orders are concurrent, and share only the book (for the race detector).
 func TestManyPaymentsAreGivenUpAtOnce(t *testing.T) {
 	s, f := by(t)
 	f.settles, f.says = false, errUnknown
-	taken := make([]Taken, maxOrders/2) // more than that of one wallet may not be unsettled
+	taken := make([]Taken, maxOrders/2) // more would exceed the wallet's exposure
 	for i := range taken {
 		taken[i] = s.take(t, byte(i+1))
 		s.serve(t, &taken[i], 5000)

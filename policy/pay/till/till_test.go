@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// shop is a till with a ledger, a book and a chain of a test's own. Its clock moves when the test says so.
+// shop is a till with a ledger, a book, a fake chain, and a clock that the test sets.
 type shop struct {
 	*Till
 	chain      *fakeChain
@@ -61,7 +61,7 @@ func open(t *testing.T, dir, url string) *shop {
 	return s
 }
 
-// reopen goes on with what there is, as a gateway that was started again. The one before it has ended.
+// reopen ends the gateway, and starts the next one on the same stores.
 func (s *shop) reopen(t *testing.T) {
 	t.Helper()
 	clock := func() time.Time { return s.at }
@@ -87,12 +87,12 @@ func (s *shop) reopen(t *testing.T) {
 	t.Cleanup(func() { _ = b.Close() })
 }
 
-// place is where the payments are.
+// place is the place of the payments.
 func (s *shop) place() book.Place {
 	return book.Beside(s.store, filepath.Join(s.dir, "bardo.db"), postgres.Connect)
 }
 
-// payment is one of a payer, by its nonce.
+// payment is a payment with a nonce.
 func (s *shop) payment(nonce byte) *pay.Payment {
 	return &pay.Payment{Version: 2, Signature: make([]byte, 65), Authorization: pay.Authorization{From: pay.Address{3}, Value: 11_000, ValidBefore: uint64(s.at.Unix() + 600), Nonce: pay.Word{nonce}}}
 }
@@ -109,7 +109,7 @@ func (s *shop) take(t *testing.T, nonce byte) Taken {
 
 func requestOf(nonce byte) string { return "req_" + string('a'+rune(nonce)) }
 
-// serve books what its request cost.
+// serve books the cost of a payment's request.
 func (s *shop) serve(t *testing.T, p *Taken, cost policy.Micro) {
 	t.Helper()
 	if _, err := s.Served(t.Context(), p, ledger.Charge{RequestID: p.Request, Account: pay.Account(p.From), Amount: cost}); err != nil {
@@ -117,7 +117,7 @@ func (s *shop) serve(t *testing.T, p *Taken, cost policy.Micro) {
 	}
 }
 
-// look has the till look at the chain once, some time later.
+// look runs one pass of the till, some time later.
 func (s *shop) look(t *testing.T, later time.Duration) {
 	t.Helper()
 	s.at = s.at.Add(later)
@@ -135,7 +135,7 @@ func (s *shop) is(t *testing.T, p *Taken, want book.Settlement) {
 	}
 }
 
-// credit is what the payer has in the ledger.
+// credit compares the payer's balance in the ledger.
 func (s *shop) credit(t *testing.T, want policy.Micro) {
 	t.Helper()
 	b, err := s.books.Balance(t.Context(), pay.Account(pay.Address{3}))
@@ -176,7 +176,7 @@ func checkAPaymentIsServedSettledAndFinal(t *testing.T, s *shop) {
 	}
 }
 
-// TestPitfall17WithUpToTheCostIsMoved: with the fee, and at most what was signed; nothing is left in the wallet's account.
+// TestPitfall17WithUpToTheCostIsMoved, with the fee, and at most the signed amount; nothing is left in the wallet's account.
 func TestPitfall17WithUpToTheCostIsMoved(t *testing.T) {
 	for _, row := range []struct{ cost, moved, credit policy.Micro }{{4000, 5000, 0}, {10_000, 11_000, 0}, {10_500, 11_000, 0}} {
 		inBoth(t, func(t *testing.T, s *shop) {
@@ -200,7 +200,7 @@ func TestPitfall17WithUpToTheCostIsMoved(t *testing.T) {
 	}
 }
 
-// TestPitfall2And9APaymentIsUsedOnce, whatever became of it; what was released can be used again.
+// TestPitfall2And9APaymentIsUsedOnce, in every state; a released one can be used again.
 func TestPitfall2And9APaymentIsUsedOnce(t *testing.T) { inBoth(t, checkPitfall2And9APaymentIsUsedOnce) }
 
 func checkPitfall2And9APaymentIsUsedOnce(t *testing.T, s *shop) {
@@ -227,7 +227,7 @@ func checkPitfall2And9APaymentIsUsedOnce(t *testing.T, s *shop) {
 	}
 }
 
-// TestPitfall10And11Exposure: a payer may have so much on its way, and none after a payment that failed.
+// TestPitfall10And11Exposure: a payer's unconfirmed payments are bounded, and a payer with a failed payment cannot pay by upto.
 func TestPitfall10And11Exposure(t *testing.T) { inBoth(t, checkPitfall10And11Exposure) }
 
 func checkPitfall10And11Exposure(t *testing.T, s *shop) {
@@ -260,7 +260,7 @@ func checkPitfall10And11Exposure(t *testing.T, s *shop) {
 	}
 }
 
-// TestPitfall10ACancelledAuthorization is a loss; TestPitfall10's transfer by a stranger is not: the money has arrived.
+// TestPitfall10ACancelledAuthorizationAndAStrangersTransfer: a cancelled authorization is a loss; a transfer by a stranger is not, since the money has arrived.
 func TestPitfall10ACancelledAuthorizationAndAStrangersTransfer(t *testing.T) {
 	inBoth(t, checkPitfall10ACancelledAuthorizationAndAStrangersTransfer)
 }
@@ -282,7 +282,7 @@ func checkPitfall10ACancelledAuthorizationAndAStrangersTransfer(t *testing.T, s 
 	}
 }
 
-// TestPitfall15AnUnknownOutcome: nothing is signed again while the node does not answer, and the receipt counts when it comes.
+// TestPitfall15AnUnknownOutcome: nothing is signed again while the node does not answer, and a later receipt counts.
 func TestPitfall15AnUnknownOutcome(t *testing.T) { inBoth(t, checkPitfall15AnUnknownOutcome) }
 
 func checkPitfall15AnUnknownOutcome(t *testing.T, s *shop) {
@@ -330,7 +330,7 @@ func checkAStuckTransactionIsReplaced(t *testing.T, s *shop) {
 	s.is(t, &p, book.Confirmed)
 }
 
-// TestPitfall16AReorganisedChain: a confirmed transfer that is gone is sent again, and one in another block is confirmed there.
+// TestPitfall16AReorganisedChain: a removed transfer is sent again, and one in another block is confirmed there.
 func TestPitfall16AReorganisedChain(t *testing.T) { inBoth(t, checkPitfall16AReorganisedChain) }
 
 func checkPitfall16AReorganisedChain(t *testing.T, s *shop) {
@@ -361,7 +361,7 @@ func checkPitfall16AReorganisedChain(t *testing.T, s *shop) {
 	}
 }
 
-// TestPitfall30CrashPoints: a gateway ends after each step, and the next one goes on from there.
+// TestPitfall30CrashPoints: a gateway ends after each step, and the next one continues from there.
 func TestPitfall30CrashPoints(t *testing.T) {
 	for _, row := range []struct {
 		after      string
@@ -454,7 +454,8 @@ func checkRunSettles(t *testing.T, s *shop) {
 	}
 }
 
-// TestPitfall1APaymentThatAnotherStoresGatewaySettled is a loss here: its wallet owes it, and is settled first from then on. What a stranger, or a gateway of the same store, has sent counts.
+// TestPitfall1APaymentThatAnotherStoresGatewaySettled is a loss here: its wallet owes it, and is settled first from then on. Transfers by a stranger, or by a gateway of
+// the same store, count.
 func TestPitfall1APaymentThatAnotherStoresGatewaySettled(t *testing.T) {
 	inBoth(t, checkPitfall1APaymentThatAnotherStoresGatewaySettled)
 }

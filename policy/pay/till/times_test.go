@@ -8,10 +8,10 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// TestPitfall8TheChainsClockCounts where it is ahead: what the own clock takes for long enough may have expired when it is settled.
+// TestPitfall8TheChainsClockCounts if it is ahead: an authorization that is valid long enough by the gateway's clock may have expired when it is settled.
 func TestPitfall8TheChainsClockCounts(t *testing.T) {
 	s := open(t, t.TempDir(), "")
-	s.chain.now = s.at.Add(9 * time.Minute) // of ten that the payment is valid
+	s.chain.now = s.at.Add(9 * time.Minute) // of the payment's ten minutes
 	var r *pay.Refusal
 	if _, err := s.Take(t.Context(), s.payment(1), pay.Word{}, 11_000, requestOf(1)); !errors.As(err, &r) || r.Reason != pay.ReasonValidBefore {
 		t.Errorf("a chain that is ahead: %v", err)
@@ -24,7 +24,7 @@ func TestPitfall8TheChainsClockCounts(t *testing.T) {
 	}
 }
 
-// TestPitfall8AnEndThatNeverComes: a transfer that fails is tried until then, and its loss would never be known.
+// TestPitfall8AnEndThatNeverComes: a failing transfer is retried until the expiry, so its loss would never be known.
 func TestPitfall8AnEndThatNeverComes(t *testing.T) {
 	s := open(t, t.TempDir(), "")
 	s.chain.now = s.at

@@ -95,7 +95,7 @@ func TestD56AReleaseAfterAFailedBookingCreditsNothing(t *testing.T) {
 	s.credit(t, 6000)
 }
 
-// keepReleased takes and releases a payment that somebody else moves, and which is its payer's credit then.
+// keepReleased takes and releases a payment that somebody else moves, so that it becomes its payer's credit.
 func (s *shop) keepReleased(t *testing.T) (p Taken) {
 	t.Helper()
 	s.chain.height = 9
@@ -111,7 +111,7 @@ func (s *shop) keepReleased(t *testing.T) (p Taken) {
 	return p
 }
 
-// removeBlocks takes all blocks with transactions out of the chain.
+// removeBlocks removes all transactions from the chain.
 func (s *shop) removeBlocks(t *testing.T) {
 	t.Helper()
 	clear(s.chain.mined)
@@ -121,8 +121,8 @@ func (s *shop) removeBlocks(t *testing.T) {
 	}
 }
 
-// TestD56ACreditedTransferThatAReorganisationRemovesIsNotSent: nothing was served for the payment, so that nothing of it goes to the chain from here. It is
-// credit, once, when the transfer is in a block again.
+// TestD56ACreditedTransferThatAReorganisationRemovesIsNotSent: nothing was served for the payment, so the gateway sends no transfer. The
+// payment is credited once, when the transfer is in a block again.
 func TestD56ACreditedTransferThatAReorganisationRemovesIsNotSent(t *testing.T) {
 	inBoth(t, func(t *testing.T, s *shop) {
 		t.Helper()

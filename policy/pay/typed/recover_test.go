@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// TestPitfall3ADigestHasOneSignature: of an account's own, no byte more or less, no other v, no s but the lower one above zero.
+// TestPitfall3ADigestHasOneSignature: neither another length, nor another v, nor a high or zero s is accepted.
 func TestPitfall3ADigestHasOneSignature(t *testing.T) {
 	key := secp256k1.PrivKeyFromBytes(bytes.Repeat([]byte{7}, 32))
 	digest := Keccak256([]byte("a message"))
@@ -63,7 +63,7 @@ func TestPitfall3ADigestHasOneSignature(t *testing.T) {
 	}
 }
 
-// add is the sum of two numbers of 256 bits, as far as it has as many.
+// add returns the sum of two numbers of 256 bits, modulo 2^256.
 func add(a, b []byte) []byte {
 	out, carry := make([]byte, 32), 0
 	for i := 31; i >= 0; i-- {

@@ -33,7 +33,7 @@ func word(t *testing.T, text string) pay.Word {
 	return w
 }
 
-// TestPublishedHashes: constants that the contracts themselves have.
+// TestPublishedHashes: constants in the contracts' code.
 func TestPublishedHashes(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -63,7 +63,7 @@ func authorization(upTo bool) *pay.Authorization {
 	return a
 }
 
-// byWallets is the hash that go-ethereum computes of the same message as wallets are shown it.
+// byWallets is go-ethereum's hash of the same message in the form that wallets get.
 func byWallets(t *testing.T, primary string, types apitypes.Types, domain apitypes.TypedDataDomain, m apitypes.TypedDataMessage) string {
 	t.Helper()
 	types["EIP712Domain"] = []apitypes.Type{{Name: "name", Type: "string"}}
@@ -82,7 +82,7 @@ func number(n uint64) *math.HexOrDecimal256 {
 	return (*math.HexOrDecimal256)(new(big.Int).SetUint64(n))
 }
 
-// TestWhatIsSignedIsWhatWalletsSign: a transfer's authorization and a permit, compared with another implementation of EIP-712.
+// TestWhatIsSignedIsWhatWalletsSign: an authorization and a permit, compared with another implementation of EIP-712.
 func TestWhatIsSignedIsWhatWalletsSign(t *testing.T) {
 	a := authorization(false)
 	got := Digest(usdc, base, a)
@@ -122,7 +122,7 @@ func TestWhatIsSignedIsWhatWalletsSign(t *testing.T) {
 	}
 }
 
-// TestEachFieldIsSigned: a change of any makes another signature.
+// TestEachFieldIsSigned: a change of any field changes the digest.
 func TestEachFieldIsSigned(t *testing.T) {
 	for _, upTo := range []bool{false, true} {
 		seen := map[pay.Word]string{Digest(usdc, base, authorization(upTo)): "nothing"}
@@ -137,7 +137,7 @@ func TestEachFieldIsSigned(t *testing.T) {
 			"valid after": func(a *pay.Authorization) { a.ValidAfter++ }, "valid before": func(a *pay.Authorization) { a.ValidBefore++ },
 			"nonce": func(a *pay.Authorization) { a.Nonce[31]++ }, "facilitator": func(a *pay.Authorization) { a.Facilitator[3]++ },
 		} {
-			if !upTo && what == "facilitator" || upTo && what == "from" { // a transfer has none; a permit's owner is not in what is signed
+			if !upTo && what == "facilitator" || upTo && what == "from" { // a transfer has no facilitator; a permit's owner is not signed
 				continue
 			}
 			a := authorization(upTo)
@@ -151,7 +151,7 @@ func TestEachFieldIsSigned(t *testing.T) {
 	}
 }
 
-// TestWhetherAnAuthorizationWasUsed: which contract is asked what, and how its answer is read.
+// TestWhetherAnAuthorizationWasUsed: the contract, the call, and the parsed result.
 func TestWhetherAnAuthorizationWasUsed(t *testing.T) {
 	a := authorization(false)
 	to, data := State(usdc.Address, a)
