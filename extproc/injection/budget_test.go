@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// suspicious is a text of so many windows, each of which the classifier is asked about, and which differ by name.
+// suspicious is a text with a number of windows that are scored; texts differ by name.
 func suspicious(name string, windows int) string {
 	var b strings.Builder
 	for i := range windows {
@@ -17,7 +17,7 @@ func suspicious(name string, windows int) string {
 	return b.String()
 }
 
-// TestF02ARequestCostsABoundedNumberOfScores, however many texts it has; when it comes again, it goes on where it stopped.
+// TestF02ARequestCostsABoundedNumberOfScores for any number of texts; a repeated request continues where the first one stopped.
 func TestF02ARequestCostsABoundedNumberOfScores(t *testing.T) {
 	s := &scorer{score: 0.1, tag: "t"}
 	d := NewDetector(s, 0, nil)
@@ -27,7 +27,7 @@ func TestF02ARequestCostsABoundedNumberOfScores(t *testing.T) {
 		for i := range 40 {
 			text := suspicious(fmt.Sprint("text ", i), 5)
 			k := d.KeyOf([]byte(text))
-			if _, ok := d.Known(k); ok {
+			if _, ok := d.Cached(k); ok {
 				continue
 			}
 			f, err := d.Learn(t.Context(), k, text, b)
@@ -57,7 +57,7 @@ func TestF02ARequestCostsABoundedNumberOfScores(t *testing.T) {
 	}
 }
 
-// TestF02WindowsAreScoredOnce: of a text that is changed at its end, only what changed.
+// TestF02WindowsAreScoredOnce: of a text with a changed end, only changed windows are scored.
 func TestF02WindowsAreScoredOnce(t *testing.T) {
 	s := &scorer{score: 0.1, tag: "t"}
 	d := NewDetector(s, 0, nil)
@@ -74,7 +74,7 @@ func TestF02WindowsAreScoredOnce(t *testing.T) {
 	}
 }
 
-// TestF02EightMegabytesAreReadInPart: neither one text nor many make more work than a bound, and a finding says that it is of a part.
+// TestF02EightMegabytesAreReadInPart: the work for one text and for many is bounded, and the finding is partial.
 func TestF02EightMegabytesAreReadInPart(t *testing.T) {
 	const size = 8 << 20
 	s := &scorer{score: 0.1, tag: "t"}

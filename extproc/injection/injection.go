@@ -58,8 +58,8 @@ var trust = [sources]float64{User: 0.75, Result: 0.88, Document: 0.88}
 // the classifier are right.
 func (f *Finding) Score(s Source) float64 { return f.scores[s] }
 
-// note adds the result of a unit.
-func (f *Finding) note(u *unit) {
+// add adds the result of a unit.
+func (f *Finding) add(u *unit) {
 	w := u.weight()
 	f.Kinds |= u.kinds
 	f.Pattern, f.Model = max(f.Pattern, w), max(f.Model, u.model)
@@ -94,7 +94,7 @@ func NewDetector(c Classifier, threshold float64, off func(error) bool) *Detecto
 	if threshold <= 0 {
 		threshold = DefaultThreshold
 	}
-	readable()                                         // compiled now: it would delay the first request
+	plainPatterns()                                    // compiled now: it would delay the first request
 	windows, _ := lru.New[memoKey, float64](memoTexts) // fails for a size below 1 only
 	return &Detector{classifier: c, off: off, threshold: threshold, memo: newMemo(), windows: windows, long: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
 }
@@ -118,7 +118,7 @@ func (d *Detector) find(ctx context.Context, text string, b *Budget) (f Finding,
 	f.Partial = len(text) > maxText
 	err = d.score(ctx, units, b, &f)
 	for i := range units {
-		f.note(&units[i])
+		f.add(&units[i])
 	}
 	return f, err
 }
@@ -187,7 +187,7 @@ func (d *Detector) score(ctx context.Context, units []unit, b *Budget, f *Findin
 // window scores one unit, unless its score is cached.
 func (d *Detector) window(ctx context.Context, u *unit, b *Budget) (err error) {
 	k, tag := d.KeyOf([]byte(u.text)), d.tag()
-	if score, ok := d.windows.Get(d.memo.with(k, tag)); ok && tag != "" {
+	if score, ok := d.windows.Get(d.memo.keyWith(k, tag)); ok && tag != "" {
 		u.model = score
 		return nil
 	}
@@ -198,7 +198,7 @@ func (d *Detector) window(ctx context.Context, u *unit, b *Budget) (err error) {
 		return err
 	}
 	if tag := d.tag(); tag != "" {
-		d.windows.Add(d.memo.with(k, tag), u.model)
+		d.windows.Add(d.memo.keyWith(k, tag), u.model)
 	}
 	return nil
 }
@@ -208,8 +208,8 @@ func (d *Detector) matters(u *unit) bool {
 	return combined(u.weight(), 1, Result) >= d.threshold && !u.isCode()
 }
 
-// Known returns the cached finding of a key; ok is false if there is none with the current classifier.
-func (d *Detector) Known(k Key) (f Finding, ok bool) { return d.memo.get(k, d.tag()) }
+// Cached returns the cached finding of a key; ok is false if there is none with the current classifier.
+func (d *Detector) Cached(k Key) (f Finding, ok bool) { return d.memo.get(k, d.tag()) }
 
 // Learn is Find for the text of a key, within a request's budget. The finding is cached; one without a score, only until the classifier runs.
 func (d *Detector) Learn(ctx context.Context, k Key, text string, b *Budget) (Finding, error) {

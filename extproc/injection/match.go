@@ -35,14 +35,14 @@ func combined(weight, score float64, s Source) float64 { return 1 - (1-weight)*(
 
 // match matches a unit with the patterns, except those in skip, which matched the plain text. It returns the matching ones.
 func (u *unit) match(about bool, skip map[*compiled]bool) (matched []*compiled) {
-	set := readable()
+	set := plainPatterns()
 	if u.compact {
-		set = compact()
+		set = spelledPatterns()
 	}
 	found := set.words.in(u.folded)
 	for i := range set.list {
 		p := &set.list[i]
-		if !set.may(i, &found) || skip[p] || u.guessed && p.weight < sure {
+		if !set.mayMatch(i, &found) || skip[p] || u.guessed && p.weight < sure {
 			continue
 		}
 		ok, quoted := p.in(u.folded, about)
@@ -57,7 +57,7 @@ func (u *unit) match(about bool, skip map[*compiled]bool) (matched []*compiled) 
 		case quoted:
 			w = min(w, mentioned)
 		}
-		u.note(p.kind, w)
+		u.add(p.kind, w)
 	}
 	return matched
 }
@@ -82,7 +82,7 @@ func (u *unit) isCode() bool {
 	return u.code == codeYes
 }
 
-func (u *unit) note(k Kinds, weight float64) {
+func (u *unit) add(k Kinds, weight float64) {
 	at := &u.weights[bits.TrailingZeros8(uint8(k))]
 	*at, u.kinds = max(*at, weight), u.kinds|k
 }
@@ -96,7 +96,7 @@ func (p *compiled) in(text string, about bool) (ok, mentioned bool) {
 			break
 		}
 		q := openQuote(text, at+m[0])
-		if q < 0 || !about && !reports.MatchString(text[max(0, q-quoteReach):q]) {
+		if q < 0 || !about && !quoteIntro.MatchString(text[max(0, q-quoteReach):q]) {
 			return true, false
 		}
 		ok = true
@@ -105,8 +105,8 @@ func (p *compiled) in(text string, about bool) (ok, mentioned bool) {
 	return ok, ok
 }
 
-// reports matches the end of a text that introduces a quote.
-var reports = regexp.MustCompile(`(?:such as|for example|e\.g\.|i\.e\.|like|called|named|(?:the|a|this) (?:sentences?|phrases?|words?|texts?|strings?|prompts?|requests?|messages?)|contain(?:s|ed|ing)?|wrote|write|typed|says?|said|translate)[ ,:]*$`)
+// quoteIntro matches the end of a text that introduces a quote.
+var quoteIntro = regexp.MustCompile(`(?:such as|for example|e\.g\.|i\.e\.|like|called|named|(?:the|a|this) (?:sentences?|phrases?|words?|texts?|strings?|prompts?|requests?|messages?)|contain(?:s|ed|ing)?|wrote|write|typed|says?|said|translate)[ ,:]*$`)
 
 // topics are words of texts about injections.
 var topics = []string{
@@ -140,8 +140,8 @@ func opens(text string) bool {
 	return text == "" || text[0] >= utf8.RuneSelf || text[0] >= 'a' && text[0] <= 'z' || text[0] >= '0' && text[0] <= '9' || text[0] == '.' && strings.HasPrefix(text, "...")
 }
 
-// signs are frequent in programs, queries and logs of commands, and rare in other texts. JSON and HTML have none of them.
-var signs = regexp.MustCompile(`;\s*(?:\n|$)|[{}(]\s*\n|\)\s*[;{]|:=|[!=<>]=|=>|->|&&|\|\||\+\+|\+=|\w\(\)|\w+\([\w"'.]+(?:, ?[\w"'.*&]+)*\)|//|/\*|^\s*(?:#|\$|>>>) ?\w|\w+\[\w*\]|\w=["\w$]|\$[{(\w]|(?m:^)[-+@ ]*(?:package|import|from|func|fn|def|class|const|var|let|return|if|for|while|switch|case|public|private|static|struct|type|#include|@[A-Z]\w+|RUN|FROM|COPY|ENTRYPOINT|ENV|diff|git|kubectl|npm|pip|go)\b|\b(?:SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|DROP|GRANT|REVOKE|WHERE|JOIN|VALUES)\b`)
+// codeSigns are frequent in programs, queries and logs of commands, and rare in other texts. JSON and HTML have none of them.
+var codeSigns = regexp.MustCompile(`;\s*(?:\n|$)|[{}(]\s*\n|\)\s*[;{]|:=|[!=<>]=|=>|->|&&|\|\||\+\+|\+=|\w\(\)|\w+\([\w"'.]+(?:, ?[\w"'.*&]+)*\)|//|/\*|^\s*(?:#|\$|>>>) ?\w|\w+\[\w*\]|\w=["\w$]|\$[{(\w]|(?m:^)[-+@ ]*(?:package|import|from|func|fn|def|class|const|var|let|return|if|for|while|switch|case|public|private|static|struct|type|#include|@[A-Z]\w+|RUN|FROM|COPY|ENTRYPOINT|ENV|diff|git|kubectl|npm|pip|go)\b|\b(?:SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|DROP|GRANT|REVOKE|WHERE|JOIN|VALUES)\b`)
 
 // A text is code if it has at least minSigns signs, and one per signsPer bytes.
 const (
@@ -151,6 +151,6 @@ const (
 
 // isCode reports whether a text is a program, a query, or the output of a developer's tool. The classifier has many false positives in such texts.
 func isCode(text string) bool {
-	n := len(signs.FindAllStringIndex(text, windowBytes))
+	n := len(codeSigns.FindAllStringIndex(text, windowBytes))
 	return n >= minSigns && n*signsPer >= len(text)
 }

@@ -15,7 +15,7 @@ type Key struct {
 // memo caches findings, so that only new texts of a conversation are examined. It stores hashes and findings, no texts.
 type memo struct {
 	seeds [2]maphash.Seed
-	known *lru.Cache[memoKey, Finding]
+	cache *lru.Cache[memoKey, Finding]
 }
 
 type memoKey struct {
@@ -29,14 +29,14 @@ const memoTexts = 1 << 14
 
 func newMemo() memo {
 	known, _ := lru.New[memoKey, Finding](memoTexts) // fails for a size below 1 only
-	return memo{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, known: known}
+	return memo{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, cache: known}
 }
 
-func (m *memo) get(k Key, tag string) (Finding, bool) { return m.known.Get(m.with(k, tag)) }
+func (m *memo) get(k Key, tag string) (Finding, bool) { return m.cache.Get(m.keyWith(k, tag)) }
 
-func (m *memo) put(k Key, tag string, f Finding) { m.known.Add(m.with(k, tag), f) }
+func (m *memo) put(k Key, tag string, f Finding) { m.cache.Add(m.keyWith(k, tag), f) }
 
-func (m *memo) with(k Key, tag string) memoKey { return memoKey{k, maphash.String(m.seeds[0], tag)} }
+func (m *memo) keyWith(k Key, tag string) memoKey { return memoKey{k, maphash.String(m.seeds[0], tag)} }
 
 // KeyOf returns the key of a text.
 func (d *Detector) KeyOf(text []byte) Key {

@@ -47,7 +47,7 @@ func (v *view) units(ctx context.Context) (all []unit) {
 		v.forms[i].match(about, plain)
 	}
 	if v.tags {
-		v.forms[0].note(Hidden, sure)
+		v.forms[0].add(Hidden, sure)
 	}
 	return append(all, v.forms...)
 }
@@ -64,9 +64,9 @@ func cut(text string) (out []string) {
 
 // boundary returns the offset of the last white space shortly before n; otherwise of a character.
 func boundary(text string, n int) int {
-	const near = 80
-	if i := strings.LastIndexFunc(text[n-near:n], unicode.IsSpace); i >= 0 {
-		return n - near + i
+	const reach = 80
+	if i := strings.LastIndexFunc(text[n-reach:n], unicode.IsSpace); i >= 0 {
+		return n - reach + i
 	}
 	for back := range utf8.UTFMax {
 		if utf8.RuneStart(text[n-back]) {

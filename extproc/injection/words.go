@@ -107,8 +107,8 @@ type patternSet struct {
 
 // The patterns with the words that they need, computed at first use, which takes about 15 ms. Compiling all expressions would take as long again.
 var (
-	readable = sync.OnceValue(func() *patternSet { return newPatternSet(patterns()) })
-	compact  = sync.OnceValue(func() *patternSet { return newPatternSet(compactPatterns) })
+	plainPatterns   = sync.OnceValue(func() *patternSet { return newPatternSet(patterns()) })
+	spelledPatterns = sync.OnceValue(func() *patternSet { return newPatternSet(compactPatterns) })
 )
 
 // compiled is a pattern that can be matched.
@@ -136,8 +136,8 @@ func newPatternSet(list []pattern) *patternSet {
 	return s
 }
 
-// may reports whether a pattern may match a text with words of the found owners; false is certain.
-func (s *patternSet) may(i int, found *owners) bool {
+// mayMatch reports whether a pattern mayMatch match a text with words of the found owners; false is certain.
+func (s *patternSet) mayMatch(i int, found *owners) bool {
 	if !found.has(i) {
 		return false
 	}

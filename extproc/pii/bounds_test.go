@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/internal/racetest"
 )
 
-// words finds the words that a pattern of spaces separates: a detector whose spans chain with those of another.
+// words is a detector of words of varying length, whose spans chain with those of another one.
 type words struct {
 	t            Type
 	from, length int
@@ -25,7 +25,7 @@ func (w words) Find(_ context.Context, text string, out []Span) ([]Span, error) 
 	return out, nil
 }
 
-// TestValuesThatOverlapInALongChainAreResolved: as one by one, and without moving all of them for each.
+// TestValuesThatOverlapInALongChainAreResolved like one by one, and in time proportional to their number.
 func TestValuesThatOverlapInALongChainAreResolved(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("x", racetest.Less(8<<20))
@@ -51,7 +51,7 @@ func TestValuesThatOverlapInALongChainAreResolved(t *testing.T) {
 	}
 }
 
-// oneByOne is Resolve as it is defined.
+// oneByOne is the definition of Resolve.
 func oneByOne(all []Span) (kept []Span) {
 	all = slices.Clone(all)
 	slices.SortFunc(all, byRank)
@@ -64,8 +64,8 @@ func oneByOne(all []Span) (kept []Span) {
 	return kept
 }
 
-// TestF01KnownValuesAreLookedForInProportion: however many values begin alike, and however often their beginnings stand in a text, what is compared is bounded, and that
-// something was left out is said. A text of eight megabytes with many values is masked as a whole.
+// TestF01KnownValuesAreLookedForInProportion: with many values that have common prefixes, and texts with many of these prefixes, the comparisons are bounded, and
+// Exhausted reports that. A text of eight megabytes with many values is masked completely.
 func TestF01KnownValuesAreLookedForInProportion(t *testing.T) {
 	t.Parallel()
 	v := NewVault(TenantKey([]byte("s"), "t"))
@@ -96,7 +96,7 @@ func TestF01KnownValuesAreLookedForInProportion(t *testing.T) {
 	}
 }
 
-// TestTheMemoIsBoundedByValues: texts with many of them must not fill the memory.
+// TestTheMemoIsBoundedByValues, also for texts with many of them.
 func TestTheMemoIsBoundedByValues(t *testing.T) {
 	t.Parallel()
 	m := NewMemo(NewScanner(words{Email, 0, 8}))
@@ -110,7 +110,7 @@ func TestTheMemoIsBoundedByValues(t *testing.T) {
 		}
 	}
 	sum := 0
-	for _, spans := range m.known.Values() {
+	for _, spans := range m.cache.Values() {
 		sum += len(spans)
 	}
 	if n := m.spans.Load(); sum > memoSpans || int64(sum) != n || n == 0 {

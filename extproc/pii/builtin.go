@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Detectors is the built-in detector. It reads a text once and looks closer only where a byte or a word begins a candidate. The zero value finds nothing.
-// Safe for concurrent use.
+// Detectors is the built-in detector. It scans a text once, and parses candidates where a byte or word may begin one. The zero value finds nothing. Safe for
+// concurrent use.
 type Detectors struct {
-	Types   []Type   // that are looked for
-	Regions []string // whose national phone numbers are known without a label, as ISO 3166 codes: "DE"
+	Types   []Type   // to be found
+	Regions []string // whose national phone numbers are found without a label, as ISO 3166 codes: "DE"
 }
 
 var _ Detector = Detectors{}
@@ -20,7 +20,7 @@ const (
 	lower
 	upper
 	underscore
-	start // begins a candidate by itself
+	start // may begin a candidate
 )
 
 const (
@@ -41,7 +41,7 @@ var classes = func() (t [256]uint8) {
 			t[c] = underscore
 		}
 	}
-	for _, c := range []byte("@+(-:" + "\xe3\xe5\xe6\xe7\xe9") { // the latter begin characters of Japanese addresses and names
+	for _, c := range []byte("@+(-:" + "\xe3\xe5\xe6\xe7\xe9") { // the latter are first bytes of characters in Japanese addresses and names
 		t[c] = start
 	}
 	return t
@@ -50,20 +50,20 @@ var classes = func() (t [256]uint8) {
 // scan is one pass over a text.
 type scan struct {
 	Detectors
-	text   string
-	out    []Span
-	phrase phrase
-	masks  wanted
-	looked int  // bytes of what might be secrets: see longest
-	groups int  // strings and numbers of JSON that may be groups of a card's number: see split
-	named  bool // a name of a member says that it is a part of a name: see members
+	text        string
+	out         []Span
+	phrase      phrase
+	want        typeSet
+	secretBytes int  // scanned bytes of possible secrets: see scanLimit
+	groupCount  int  // number of JSON strings and numbers that may be groups of a card number: see splitCards
+	hasNameKeys bool // the text may have JSON members with names of people: see memberNames
 }
 
-// wanted is a set of the built-in types.
-type wanted uint16
+// typeSet is a set of the built-in types.
+type typeSet uint16
 
-// bitOf is a type in a set; 0 for one that is not built in.
-func bitOf(t Type) wanted {
+// bitOf returns the bit of a type; 0 for one that is not built in.
+func bitOf(t Type) typeSet {
 	switch t {
 	case PrivateKey:
 		return 1 << 0
@@ -100,27 +100,27 @@ func bitOf(t Type) wanted {
 func (d Detectors) Find(_ context.Context, text string, out []Span) ([]Span, error) {
 	s := scan{Detectors: d, text: text, out: out}
 	for _, t := range d.Types {
-		s.masks |= bitOf(t)
+		s.want |= bitOf(t)
 	}
 	s.run()
-	out = d.wide(text, s.masks, s.out)
-	if s.groups >= fewestGroups {
-		out = d.split(text, s.masks, out)
+	out = d.wideNumbers(text, s.want, s.out)
+	if s.groupCount >= minGroups {
+		out = d.splitCards(text, s.want, out)
 	}
-	if s.named {
-		out = d.members(text, s.masks, out)
+	if s.hasNameKeys {
+		out = d.memberNames(text, s.want, out)
 	}
 	return out, nil
 }
 
-// run reads the text.
+// run scans the text.
 func (s *scan) run() {
 	for i := 0; i < len(s.text); {
 		switch c := classes[s.text[i]]; {
 		case c&word != 0:
 			i = s.word(i)
 		case c == start:
-			i = s.mark(i)
+			i = s.candidate(i)
 		default:
 			i++
 		}
@@ -128,18 +128,18 @@ func (s *scan) run() {
 	s.phrase.finish(s)
 }
 
-// wants reports whether a type is looked for.
-func (s *scan) wants(t Type) bool { return s.masks&bitOf(t) != 0 }
+// wants reports whether a type is to be found.
+func (s *scan) wants(t Type) bool { return s.want&bitOf(t) != 0 }
 
-// add notes a value.
+// add adds a value, if its type is to be found.
 func (s *scan) add(from, to int, t Type, confidence float32) {
 	if s.wants(t) {
 		s.out = append(s.out, Span{from, to, t, confidence})
 	}
 }
 
-// mark reads a candidate that begins with a mark, and returns where to continue.
-func (s *scan) mark(i int) int {
+// candidate parses a candidate that begins with the byte of class start at i, and returns where to continue.
+func (s *scan) candidate(i int) int {
 	switch s.text[i] {
 	case '@':
 		s.email(i)
@@ -160,18 +160,18 @@ func (s *scan) mark(i int) int {
 				return end
 			}
 		case "様", "さ", "氏":
-			s.honoured(i)
+			s.nameBeforeHonorific(i)
 		case "名":
-			s.labelledName(i)
-			s.named = s.named || s.at(i+3) == '"'
+			s.nameAfterLabel(i)
+			s.hasNameKeys = s.hasNameKeys || s.at(i+3) == '"'
 		case "姓":
-			s.named = s.named || s.at(i+3) == '"'
+			s.hasNameKeys = s.hasNameKeys || s.at(i+3) == '"'
 		}
 	}
 	return i + 1
 }
 
-// word reads the word at i, and returns where to continue: behind it, or behind the value that it begins.
+// word parses the word at i, and returns where to continue: after it, or after the value that begins with it.
 func (s *scan) word(i int) int {
 	end, has := i, uint8(0)
 	for end < len(s.text) && classes[s.text[end]]&word != 0 {
@@ -180,13 +180,13 @@ func (s *scan) word(i int) int {
 	}
 	s.phrase.word(s, i, end, has)
 	if has&digit == 0 {
-		s.named = s.named || i > 0 && s.isNameKey(i, end)
+		s.hasNameKeys = s.hasNameKeys || i > 0 && s.isNameKey(i, end)
 		s.secret(i, end)
 		return end
 	}
 	if classes[s.text[i]]&digit != 0 {
 		if n := end - i; n >= 3 && n <= 6 && s.isJSON(i, end) {
-			s.groups++
+			s.groupCount++
 		}
 		if to := s.postal(i, end); to > end {
 			return to
@@ -201,7 +201,7 @@ func (s *scan) word(i int) int {
 	return end
 }
 
-// isJSON reports whether text[i:end] stands in quotes, or as a number of JSON does.
+// isJSON reports whether text[i:end] is in quotes, or delimited like a number in JSON.
 func (s *scan) isJSON(i, end int) bool {
 	switch s.at(end) {
 	case '"':
@@ -212,7 +212,7 @@ func (s *scan) isJSON(i, end int) bool {
 	return false
 }
 
-// at is the byte at i, and 0 outside of the text.
+// at returns the byte at i, and 0 outside of the text.
 func (s *scan) at(i int) byte {
 	if i < 0 || i >= len(s.text) {
 		return 0

@@ -5,12 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// Head is the beginning of a masked text, of at most so many bytes. It ends neither inside a character nor inside a placeholder, which nobody could restore then.
-func Head(text string, most int) string {
-	if len(text) <= most {
+// Head returns the beginning of a masked text, of at most limit bytes. It ends neither within a character nor within a placeholder, which could not be restored.
+func Head(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	end := max(most, 0)
+	end := max(limit, 0)
 	for back := 0; back < utf8.UTFMax-1 && end > 0 && !utf8.RuneStart(text[end]); back++ {
 		end--
 	}
@@ -20,12 +20,12 @@ func Head(text string, most int) string {
 	return text[:end]
 }
 
-// Tail is the end of a masked text, of at most so many bytes, which begins neither inside a character nor inside a placeholder.
-func Tail(text string, most int) string {
-	if len(text) <= most {
+// Tail returns the end of a masked text, of at most limit bytes. It begins neither within a character nor within a placeholder.
+func Tail(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	begin := len(text) - max(most, 0)
+	begin := len(text) - max(limit, 0)
 	for ahead := 0; ahead < utf8.UTFMax-1 && begin < len(text) && !utf8.RuneStart(text[begin]); ahead++ {
 		begin++
 	}
@@ -35,7 +35,7 @@ func Tail(text string, most int) string {
 	return text[begin:]
 }
 
-// holderOver finds the placeholder that stands on both sides of a place.
+// holderOver finds the placeholder around an offset.
 func holderOver(text string, at int) (from, to int, ok bool) {
 	before := max(0, at-maxHolder)
 	i := strings.LastIndexByte(text[before:at], '<')
@@ -50,7 +50,7 @@ func holderOver(text string, at int) (from, to int, ok bool) {
 	return from, from + n + 1, isHolder(text[from+1 : from+n])
 }
 
-// isHolder reports whether what stands between brackets has the form of a placeholder.
+// isHolder reports whether a text between angle brackets has the form of a placeholder.
 func isHolder(inside string) bool {
 	n := len(inside) - suffixLen
 	if n < len("X_") || inside[n-1] != '_' {

@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/extproc/pii"
 )
 
-// TestATextIsCutBetweenCharactersAndPlaceholders, wherever that is asked for.
+// TestATextIsCutBetweenCharactersAndPlaceholders at every length.
 func TestATextIsCutBetweenCharactersAndPlaceholders(t *testing.T) {
 	const text = "a <b> größe <EMAIL_3F2A9C7K>, <MY_TYPE_0F2A9C7K><IP_3F2A9C7K> 価格 < and <NOT_A_1> <EMAIL_3F2A9C7"
 	holders := []string{"<EMAIL_3F2A9C7K>", "<MY_TYPE_0F2A9C7K>", "<IP_3F2A9C7K>"}

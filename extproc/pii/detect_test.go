@@ -13,7 +13,7 @@ import (
 
 var all = pii.Detectors{Types: pii.Builtin}
 
-// found are the values of a text, each as its type and itself.
+// found returns the values of a text, each as its type and text.
 func found(t testing.TB, d pii.Detector, text string) (out []string) {
 	t.Helper()
 	spans, err := pii.NewScanner(d).Find(context.Background(), text)
@@ -26,7 +26,7 @@ func found(t testing.TB, d pii.Detector, text string) (out []string) {
 	return out
 }
 
-// Credentials are written with a mark in them, so that nobody takes this file for a leak.
+// unmark removes the marks in credentials, which prevent scanners from reporting this file as a leak.
 func unmark(s string) string { return strings.ReplaceAll(s, "¦", "") }
 
 const (
@@ -37,7 +37,7 @@ const (
 	phrase2 = "void come effort suffer camp survey warrior heavy shoot primary clutch crush open amazing screen patrol group space point ten exist slush involve unfold"
 )
 
-// Each row is a text, and what is found in it.
+// Each row is a text and the values in it.
 func TestEachDetectorKnowsItsValuesAndTheirLookAlikes(t *testing.T) {
 	for _, row := range []struct{ text, want string }{
 		// Addresses of mail.
@@ -190,7 +190,7 @@ func TestOperatorsPatterns(t *testing.T) {
 	}
 }
 
-// failing is a detector, such as a model, that does not work.
+// failing is a detector that fails, like an unavailable model.
 type failing struct{}
 
 func (failing) Find(context.Context, string, []pii.Span) ([]pii.Span, error) {

@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/extproc/pii"
 )
 
-// digitLines are at least n bytes of lines of digits in many forms.
+// digitLines returns at least n bytes of lines of digits in many formats.
 func digitLines(n int) string {
 	r := rand.New(rand.NewPCG(1, 2))
 	var b strings.Builder
@@ -32,7 +32,7 @@ func digitLines(n int) string {
 	return b.String()
 }
 
-// BenchmarkDigits: texts that are made of groups of digits, which look like phone numbers.
+// BenchmarkDigits scans texts of groups of digits, which look like phone numbers.
 func BenchmarkDigits(b *testing.B) {
 	d := pii.Detectors{Types: pii.Builtin, Regions: []string{"DE", "FR"}}
 	for _, line := range []string{"", "123 456 789 012 345\n", "+49 30 1234 5678 90\n", "415-555-0132 ", "0049 30 123456 ", "(212) 736-5000 ", "1 ", "030 1234567, "} {

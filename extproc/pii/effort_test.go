@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/internal/racetest"
 )
 
-// TestBeginningsOfSecretsTakeTimeInProportionToTheText: each was looked at to the end of the text. What is a secret behind them is found.
+// TestBeginningsOfSecretsTakeTimeInProportionToTheText, and a secret after them is found.
 func TestBeginningsOfSecretsTakeTimeInProportionToTheText(t *testing.T) {
 	t.Parallel()
 	const secret = "sk-proj-9fKq2LmX7vTb4RzW8nYc"
@@ -22,13 +22,13 @@ func TestBeginningsOfSecretsTakeTimeInProportionToTheText(t *testing.T) {
 		if err != nil || !slices.ContainsFunc(spans, func(s pii.Span) bool { return text[s.Start:s.End] == secret }) {
 			t.Errorf("%s: %d spans, %v", begin, len(spans), err)
 		}
-		if took := time.Since(began); took > 20*time.Second { // it was minutes
+		if took := time.Since(began); took > 20*time.Second { // quadratic time takes minutes
 			t.Errorf("%s: %v", begin, took)
 		}
 	}
 }
 
-// TestWhatMightBeAddressesTakesTimeInProportionToTheText: numbers and words of which each could begin or go on with an address.
+// TestWhatMightBeAddressesTakesTimeInProportionToTheText: every number and word could begin or continue an address.
 func TestWhatMightBeAddressesTakesTimeInProportionToTheText(t *testing.T) {
 	t.Parallel()
 	bytes := racetest.Less(1 << 20)
@@ -38,7 +38,7 @@ func TestWhatMightBeAddressesTakesTimeInProportionToTheText(t *testing.T) {
 		if got := found(t, all, text); len(got) == 0 || !strings.Contains(got[len(got)-1], "12 Main St, Springfield, IL 62704") {
 			t.Errorf("%.20q: %d found", part, len(got))
 		}
-		if took := time.Since(began); took > 20*time.Second { // it is a fraction of one
+		if took := time.Since(began); took > 20*time.Second { // linear time is a fraction of a second
 			t.Errorf("%.20q: %v", part, took)
 		}
 	}

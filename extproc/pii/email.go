@@ -12,10 +12,10 @@ const (
 	maxDomain = 253
 )
 
-// fileTypes are endings of file names that no top-level domain has: logo@2x.png is no address.
+// fileTypes are file extensions that are no top-level domains: logo@2x.png is no address.
 var fileTypes = []string{"png", "jpg", "jpeg", "gif", "svg", "webp", "ico", "css", "scss", "js", "ts", "tsx", "jsx", "json", "html", "txt"}
 
-// email reads the address around the @ at i.
+// email parses the address around the @ at i.
 func (s *scan) email(i int) {
 	if !s.wants(Email) {
 		return
@@ -27,7 +27,7 @@ func (s *scan) email(i int) {
 	s.add(from, to, Email, 1)
 }
 
-// localStart is where the local part before the @ at i begins; i if there is none.
+// localStart returns the start of the local part before the @ at i; i if there is none.
 func (s *scan) localStart(i int) int {
 	from := i
 	for from > 0 && i-from < maxLocal {
@@ -53,7 +53,7 @@ func isLocal(r rune) bool {
 	return r != utf8.RuneError && unicode.Is(unicode.Latin, r)
 }
 
-// domainEnd is where the domain at i ends: labels with dots, the last one of letters; 0 if there is none.
+// domainEnd returns the end of the domain at i: labels with dots, the last one of letters; 0 if there is none.
 func (s *scan) domainEnd(i int) int {
 	end, labelAt, last := i, i, 0
 	for end < len(s.text) && end-i <= maxDomain {
@@ -74,7 +74,7 @@ func (s *scan) domainEnd(i int) int {
 	return s.validDomain(i, last)
 }
 
-// validDomain is the end of the domain in text[i:end], without hyphens behind it; 0 if it is none.
+// validDomain returns the end of the domain in text[i:end], without trailing hyphens; 0 if it is not valid.
 func (s *scan) validDomain(i, end int) int {
 	for end > i && s.text[end-1] == '-' {
 		end--
@@ -97,7 +97,7 @@ func (s *scan) validDomain(i, end int) int {
 	return end
 }
 
-// url reads the password in the URL whose scheme ends at i: scheme://user:password@host.
+// url parses the password in the URL whose scheme ends at i: scheme://user:password@host.
 func (s *scan) url(i int) {
 	const shortest, longest = 4, 256
 	if !s.wants(Password) || !strings.HasPrefix(s.text[i:], "://") || !s.is(i-1, letter|digit) {

@@ -11,7 +11,7 @@ var ibanLengths = map[string]int{
 	"SK": 24, "SM": 27, "ST": 25, "SV": 28, "TL": 23, "TN": 24, "TR": 26, "UA": 29, "VA": 22, "VG": 24, "XK": 20,
 }
 
-// iban reads the IBAN at i, in one word or in groups; end is where its first word ends.
+// iban parses the IBAN at i, in one word or in groups; end is the end of its first word.
 func (s *scan) iban(i, end int) {
 	if !s.wants(IBAN) || end-i < 4 || !s.is(i, letter) || !s.is(i+1, letter) || !s.is(i+2, digit) || !s.is(i+3, digit) {
 		return
@@ -45,7 +45,7 @@ func (s *scan) iban(i, end int) {
 	}
 }
 
-// mod97 checks an IBAN's check digits.
+// mod97 verifies an IBAN's check digits.
 func mod97(b []byte) bool {
 	rest := 0
 	for k := range b {

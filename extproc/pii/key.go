@@ -12,27 +12,27 @@ import (
 	"golang.org/x/crypto/sha3"
 )
 
-// keyLabels are words for a private key, in lower case as far as they are ASCII. A hexadecimal number of 32 bytes is a key only behind one of them: the hash
-// of a transaction looks the same.
+// keyLabels are labels of a private key, with ASCII letters in lower case. A hexadecimal number of 32 bytes counts as a key only after one of them, since hashes of
+// transactions have the same format.
 var keyLabels = newLabels(
 	"private key", "privatekey", "private_key", "private-key", "priv key", "privkey", "priv_key", "pk", "secret", "secret key", "secretkey", "secret_key", "signing key", "signing_key", "signingkey",
 	"deployer_key", "wallet key", "wallet_key", "privater schlüssel", "privaten schlüssel", "geheimer schlüssel", "clé privée", "clave privada", "chave privada", "chiave privata", "приватный ключ", "закрытый ключ",
 	"Приватный ключ", "私钥", "密钥", "秘密鍵", "개인키")
 
-// noKeyLabels are words that say that what follows is something else.
+// noKeyLabels are labels of other hexadecimal numbers.
 var noKeyLabels = newLabels("hash", "tx", "transaction", "txid", "block", "public key", "pubkey", "signature", "digest", "sha256", "checksum", "merkle", "root", "salt", "nonce", "topic")
 
-// published are private keys that everybody knows, in lower case: those of development chains.
+// published are well-known private keys of development chains, in lower case.
 var published = []string{
 	"ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80", "59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d",
 	"5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a", "7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6",
 	"47e179ec197488593b187f80a00eb0da91f1b9d0b13f8733639f19c30a34926a",
 }
 
-// order is the order of the curve secp256k1, which private keys are below.
+// order is the order of the curve secp256k1: private keys are below it.
 const order = "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141"
 
-// key reads the key or the address in the word text[i:end].
+// key parses the key or the address in the word text[i:end].
 func (s *scan) key(i, end int, has uint8) {
 	if has&underscore != 0 {
 		return
@@ -57,7 +57,7 @@ func (s *scan) key(i, end int, has uint8) {
 	}
 }
 
-// isKey reports whether a hexadecimal number at i is labelled as a private key, and can be one.
+// isKey reports whether the hexadecimal number at i has a label of a private key, and is a valid one.
 func (s *scan) isKey(i int, plain string) bool {
 	const gap = 14
 	for k := range len(plain) {
@@ -71,7 +71,7 @@ func (s *scan) isKey(i int, plain string) bool {
 	return s.labelled(i, gap, keyLabels) && !s.labelled(i, gap, noKeyLabels)
 }
 
-// isAddress reports whether 40 characters are an address: hexadecimal, with the checksum of EIP-55 where cases are mixed.
+// isAddress reports whether 40 characters are an address: hexadecimal, with the checksum of EIP-55 in mixed case.
 func isAddress(s string) bool {
 	if _, err := hex.DecodeString(s); err != nil {
 		return false
@@ -94,7 +94,7 @@ func isAddress(s string) bool {
 
 const base58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
-// decode58 decodes base58 into n bytes; nil if it is not that.
+// decode58 decodes base58 into n bytes; nil if it is not valid.
 func decode58(s string, n int) []byte {
 	x, radix := new(big.Int), big.NewInt(int64(len(base58)))
 	for i := range len(s) {
@@ -110,7 +110,7 @@ func decode58(s string, n int) []byte {
 	return x.FillBytes(make([]byte, n))
 }
 
-// checked58 reports whether bytes end with the checksum of base58check.
+// checked58 verifies the checksum of base58check at the end of bytes.
 func checked58(b []byte) bool {
 	if len(b) < 4 {
 		return false
@@ -135,13 +135,13 @@ func isExtended(s string) bool {
 	return strings.HasPrefix(s[1:], "prv") && checked58(decode58(s, 82))
 }
 
-// isSolana reports whether a text is a pair of ed25519 keys: a seed and the public key that belongs to it.
+// isSolana reports whether a text is an ed25519 key pair: a seed and its public key.
 func isSolana(s string) bool {
 	b := decode58(s, ed25519.PrivateKeySize)
 	return b != nil && string(ed25519.NewKeyFromSeed(b[:ed25519.SeedSize])) == string(b)
 }
 
-// pem reads the private key in PEM form at i; it returns where it ends, 0 for none.
+// pem parses the private key in PEM format at i. It returns its end, or 0 for none.
 func (s *scan) pem(i int) int {
 	const begin, finish, dashes, longest = "-----BEGIN ", "-----END ", "-----", 1 << 14
 	rest := s.text[i:min(len(s.text), i+longest)]
@@ -172,6 +172,6 @@ func (s *scan) pem(i int) int {
 	if n < 40 {
 		return 0
 	}
-	s.add(i, i+len(rest), PrivateKey, 0.9) // cut off
+	s.add(i, i+len(rest), PrivateKey, 0.9) // truncated
 	return i + len(rest)
 }

@@ -2,10 +2,10 @@ package pii
 
 import "math/bits"
 
-// labels are words before a value that say what it is, in lower case as far as they are ASCII: at most 64.
+// labels are labels before a value, with ASCII letters in lower case: at most 64.
 type labels struct {
 	all  []string
-	ends [256]uint64 // the labels by their last byte, as bits
+	ends [256]uint64 // labels by their last byte, as bits
 }
 
 func newLabels(all ...string) *labels {
@@ -16,14 +16,14 @@ func newLabels(all ...string) *labels {
 	return l
 }
 
-// longestLabel bounds how far before a value labels are looked for, in bytes beyond the gap.
-const longestLabel = 24
+// maxLabel is the maximum length of a label, in bytes.
+const maxLabel = 24
 
-// labelled reports whether one of some labels ends at most gap bytes before i, as a word of its own, with no digit between. Of each label the place that is nearest to
-// the value counts.
+// labelled reports whether one of the labels ends at most gap bytes before i, as a whole word, without a digit in between. Only the nearest occurrence of each label
+// is checked.
 func (s *scan) labelled(i, gap int, l *labels) bool {
-	first := max(0, i-gap-longestLabel)
-	passed := uint64(0) // labels that were found inside of longer words
+	first := max(0, i-gap-maxLabel)
+	passed := uint64(0) // labels that were found within longer words
 	for at := i; at > first && i-at <= gap; at-- {
 		c := lowerASCII(s.text[at-1])
 		for left := l.ends[c] &^ passed; left != 0; left &= left - 1 {
@@ -43,7 +43,7 @@ func (s *scan) labelled(i, gap int, l *labels) bool {
 	return false
 }
 
-// reads reports whether a word stands at i, in whatever case. It is within the text.
+// reads reports whether the text at i is a word, ignoring case. The word must fit into the text.
 func (s *scan) reads(i int, word string) bool {
 	for n := range len(word) {
 		if lowerASCII(s.text[i+n]) != word[n] {

@@ -8,11 +8,11 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Names of people in members of JSON: {"first_name": "Ada", "last_name": "Lovelace"}, {"full_name": "Ada Lovelace"}. The names of the members say it; a given name and a family name
-// must be in one object. What may be a label of a form, a type or a template is no name.
+// Names of people in JSON members: {"first_name": "Ada", "last_name": "Lovelace"}, {"full_name": "Ada Lovelace"}. They are found by the names of the members; a given
+// name and a family name must be in one object. Possible labels of forms, types and templates are no names.
 
-// members appends the names of people that a JSON text has in its members.
-func (d Detectors) members(text string, masks wanted, out []Span) []Span {
+// memberNames appends the names of people in the memberNames of a JSON text.
+func (d Detectors) memberNames(text string, masks typeSet, out []Span) []Span {
 	if masks&bitOf(Name) == 0 || !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") {
 		return out
 	}
@@ -28,17 +28,17 @@ func (d Detectors) members(text string, masks wanted, out []Span) []Span {
 // nameMembers visits a JSON text.
 type nameMembers struct {
 	out    []Span
-	around [][]namePart // of the objects and arrays around a value
+	around [][]namePart // by enclosing object or array
 }
 
-// namePart is a part of a name that an object has.
+// namePart is a part of a name in an object.
 type namePart struct {
 	Span
 
 	of nameRole
 }
 
-// nameRole is which part of a name a member is.
+// nameRole is the part of a name that a member has.
 type nameRole uint8
 
 const (
@@ -83,7 +83,7 @@ func (w *nameMembers) Scalar(at jsonx.Step, v jsonx.Value) {
 	w.around[last] = append(w.around[last], namePart{Span{v.At + 1, v.At + len(v.Raw) - 1, Name, 0.8}, of})
 }
 
-// FullNames are the names of people that follow each other among the values of a text, put together in both orders: texts have them so.
+// FullNames returns adjacent names among the values of a text, combined in both orders, as other texts may have them.
 func FullNames(text string, spans []Span) (out []string) {
 	for i := 1; i < len(spans); i++ {
 		if spans[i-1].Type != Name || spans[i].Type != Name {
@@ -93,19 +93,19 @@ func FullNames(text string, spans []Span) (out []string) {
 		if isCommonWord(a) && isCommonWord(b) {
 			out = append(out, a+" "+b, b+" "+a)
 		}
-		if !isCommonWord(a) && !isCommonWord(b) && len(a+b) <= longestHan*len("山") {
+		if !isCommonWord(a) && !isCommonWord(b) && len(a+b) <= maxHan*len("山") {
 			out = append(out, a+b, b+a, a+" "+b, b+" "+a)
 		}
 	}
 	return out
 }
 
-// longestName is how many bytes a name has at most.
-const longestName = 60
+// maxName is the maximum length of a name, in bytes.
+const maxName = 60
 
-// isName reports whether a text is written as a name is: letters that begin with a capital where they have any, and what names have between them.
+// isName reports whether a text has the form of a name: letters, beginning with a capital in scripts with capitals, and separators of names.
 func isName(name string) bool {
-	if len(name) > longestName || noNames[plainName([]byte(name))] {
+	if len(name) > maxName || noNames[plainName([]byte(name))] {
 		return false
 	}
 	for i, r := range name {
@@ -123,7 +123,7 @@ func isName(name string) bool {
 	return true
 }
 
-// isWholeName reports whether a name has several words, or is written without spaces, as Chinese and Japanese names are.
+// isWholeName reports whether a name has several words, or is Chinese or Japanese, without spaces.
 func isWholeName(name string) bool {
 	words := strings.FieldsFunc(name, func(r rune) bool { return r == ' ' || r == '・' || r == '\u3000' })
 	if len(words) > 1 {
@@ -132,7 +132,7 @@ func isWholeName(name string) bool {
 	return len(name) >= len("王五") && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) })
 }
 
-// nameRoles are the names of members, as plainName has them.
+// nameRoles are the roles by names of members, in plainName's form.
 var nameRoles = func() map[string]nameRole {
 	m := map[string]nameRole{}
 	for of, names := range map[nameRole]string{ //nolint:exhaustive // noName has none
@@ -147,7 +147,7 @@ var nameRoles = func() map[string]nameRole {
 	return m
 }()
 
-// noNames are what stands in such members in forms, descriptions of types, templates and logs, as plainName has them: the names of members themselves, too.
+// noNames are other values of such members in forms, types, templates and logs, in plainName's form, with the names of the members themselves.
 var noNames = func() map[string]bool {
 	m := map[string]bool{}
 	for name := range nameRoles {
@@ -161,7 +161,7 @@ var noNames = func() map[string]bool {
 	return m
 }()
 
-// isNameKey reports whether a word in quotes may be the name of a member that is a part of a name, or a part of one.
+// isNameKey reports whether a quoted word may be the name, or the end of the name, of a member with a part of a person's name.
 func (s *scan) isNameKey(i, end int) bool {
 	if s.at(end) != '"' || s.text[i-1] != '"' && s.text[i-1] < 0x80 {
 		return false

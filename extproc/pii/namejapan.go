@@ -7,20 +7,20 @@ import (
 	"unicode/utf8"
 )
 
-// Japanese names in texts: a frequent family name, with a given name or without, before 様, さん or 氏, or behind a label such as 氏名：. 様 and さん end many words that are no names
-// (お客様, 仕様, 患者さん), so that what stands before them must begin with a family name of the list. Rarer family names are not found, nor given names in kana.
+// Japanese names in texts: a frequent family name, with or without a given name, before 様, さん or 氏, or after a label such as 氏名：. Many other words end with 様 and
+// さん (お客様, 仕様, 患者さん), so the text before them must begin with a listed family name. Rarer family names, and given names in kana, are not found.
 
-// honorifics stand behind names.
+// honorifics follow names.
 var honorifics = []string{"様", "さん", "さま", "氏"}
 
-// nameLabels stand before names in forms; a colon follows.
+// nameLabels are before names in forms, with a colon.
 var nameLabels = []string{"氏名", "お名前", "姓名", "名前"}
 
-// longestHan is how many characters a name has at most: three of the family name and three of the given name.
-const longestHan = 6
+// maxHan is the maximum number of characters of a name: three of the family name and three of the given name.
+const maxHan = 6
 
-// honoured reads the name before the honorific at i.
-func (s *scan) honoured(i int) {
+// nameBeforeHonorific parses the name before the honorific at i.
+func (s *scan) nameBeforeHonorific(i int) {
 	if !s.wants(Name) || !slices.ContainsFunc(honorifics, func(h string) bool { return strings.HasPrefix(s.text[i:], h) }) {
 		return
 	}
@@ -29,7 +29,7 @@ func (s *scan) honoured(i int) {
 		return
 	}
 	from, n, gap := end, 0, false
-	for n <= longestHan {
+	for n <= maxHan {
 		r, size := utf8.DecodeLastRuneInString(s.text[:from])
 		if unicode.Is(unicode.Han, r) {
 			from, n = from-size, n+1
@@ -44,8 +44,8 @@ func (s *scan) honoured(i int) {
 	s.japaneseName(from, end)
 }
 
-// labelledName reads the name behind the label that ends with 名 or 名前 at i.
-func (s *scan) labelledName(i int) {
+// nameAfterLabel parses the name after the label that ends with 名 or 名前 at i.
+func (s *scan) nameAfterLabel(i int) {
 	if !s.wants(Name) {
 		return
 	}
@@ -64,7 +64,7 @@ func (s *scan) labelledName(i int) {
 	rest = strings.TrimLeft(strings.TrimLeft(rest, ":："), " \u3000\n")
 	from := end + len(behind) - len(rest)
 	to, n, gap := from, 0, false
-	for n <= longestHan {
+	for n <= maxHan {
 		r, size := utf8.DecodeRuneInString(s.text[to:])
 		if unicode.Is(unicode.Han, r) && r != '様' {
 			to, n = to+size, n+1
@@ -79,14 +79,14 @@ func (s *scan) labelledName(i int) {
 	s.japaneseName(from, to)
 }
 
-// maxLabelled is how many bytes behind a label are looked at for the beginning of a name.
+// maxLabelled is the number of bytes after a label in which a name must begin.
 const maxLabelled = 24
 
-// japaneseName notes the text[from:to] if it is a family name, and at most a given name behind it.
+// japaneseName adds text[from:to] if it is a family name, with or without a given name.
 func (s *scan) japaneseName(from, to int) {
 	name := s.text[from:to]
 	n := utf8.RuneCountInString(name)
-	if n < 2 || n > longestHan+1 {
+	if n < 2 || n > maxHan+1 {
 		return
 	}
 	for _, size := range [...]int{9, 6, 3} { // of three, two and one characters
@@ -103,12 +103,12 @@ func (s *scan) japaneseName(from, to int) {
 	}
 }
 
-// isPlaceHere reports whether the text has the family name as the name of a place, too: 石川県.
+// isPlaceHere reports whether the text also has the family name as the name of a place: 石川県.
 func (s *scan) isPlaceHere(name string) bool {
 	return slices.ContainsFunc([]string{"県", "市", "区", "町", "村", "駅"}, func(of string) bool { return strings.Contains(s.text, name+of) })
 }
 
-// noGivenNames end what stands behind a family name and is no given name: titles, and kinds of companies, shops and places.
+// noGivenNames are suffixes of words after a family name that are no given names: titles, and kinds of companies, shops and places.
 var noGivenNames = strings.Fields(`部長 課長 係長 社長 店長 会長 主任 先生 院長 所長 議員 大臣 建設 商店 商会 商事 工業 工務店 電機 電気 製作所 運輸 病院 医院 支店 本店 薬局 書店 酒造 産業 物産 銀行 会社 御一行 家 方 宛 殿 君
 	県 市 区 町 村 駅 川 山 橋 通 店 社 客 者 皆 奥 同 多 仕 神 王 姫 模 異`)
 

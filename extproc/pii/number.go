@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// number reads the values that may begin with the digit at i; end is where its word ends. It returns where the value ends, and 0 if there is none.
+// number parses the values that may begin with the digit at i; end is the end of its word. It returns the end of the value, or 0 for none.
 func (s *scan) number(i, end int, has uint8) int {
 	if c := s.at(i - 1); (c == '.' || c == ',') && s.is(i-2, digit) {
-		return 0 // behind a point
+		return 0 // after a decimal point
 	}
 	if s.wants(IP) {
 		if to := s.address(i); to > 0 {
@@ -21,7 +21,7 @@ func (s *scan) number(i, end int, has uint8) int {
 		return 0
 	}
 	if s.at(i-1) == '-' && s.is(i-2, word) {
-		return 0 // inside of an identifier
+		return 0 // within an identifier
 	}
 	if to := s.card(i, end); to > 0 {
 		s.add(i, to, Card, 1)
@@ -32,19 +32,19 @@ func (s *scan) number(i, end int, has uint8) int {
 		return to
 	}
 	if s.at(i-1) == '(' || s.at(i-1) == '+' {
-		return 0 // was read there
+		return 0 // parsed there already
 	}
 	return s.phone(i)
 }
 
-// group reads the digits at i.
+// group returns the end of the digits at i.
 func (s *scan) group(i int) (end int) {
 	for end = i; s.is(end, digit); end++ {
 	}
 	return end
 }
 
-// brands are the numbers of cards: prefixes as ranges of their first digits, and lengths.
+// brands are the brands of cards: ranges of the first digits, and lengths.
 var brands = []struct {
 	digits, low, high int
 	lengths           []int
@@ -77,7 +77,7 @@ var brands = []struct {
 // layouts are the groups in which cards are printed.
 var layouts = [][]int{{4, 4, 4, 4}, {4, 6, 5}, {4, 6, 4}, {4, 4, 4, 4, 3}}
 
-// card reads the card number at i: in one word or in groups. It returns where it ends, 0 for none.
+// card parses the card number at i, in one word or in groups. It returns its end, or 0 for none.
 func (s *scan) card(i, end int) int {
 	if !s.wants(Card) {
 		return 0
@@ -102,7 +102,7 @@ func (s *scan) card(i, end int) int {
 
 const nbsp = "\u00a0"
 
-// grouped reads a card number in groups with one separator between them.
+// grouped parses a card number in groups with the same separator between them.
 func (s *scan) grouped(i int, layout []int) int {
 	var digits [19]byte
 	n, at := 0, i
@@ -147,7 +147,7 @@ func isCard(digits string) bool {
 	return false
 }
 
-// luhn checks the last digit.
+// luhn verifies the check digit.
 func luhn(digits string) bool {
 	sum := 0
 	for i := range len(digits) {
@@ -164,7 +164,7 @@ func luhn(digits string) bool {
 
 var ssnLabels = newLabels("ssn", "social security", "social security number", "social security no", "soc sec", "ssn#", "ssn is", "taxpayer id", "itin")
 
-// ssn reads the US social security number at i: 078-05-1120, and behind a label also with spaces or in one word.
+// ssn parses the US social security number at i: 078-05-1120, or after a label also with spaces or in one word.
 func (s *scan) ssn(i, end int) (to int, confidence float32) {
 	if !s.wants(SSN) || end-i != 3 && end-i != 9 {
 		return 0, 0
@@ -196,10 +196,10 @@ func (s *scan) ssn(i, end int) (to int, confidence float32) {
 
 var versionLabels = newLabels("version", "ver", "v", "release", "build", "rev", "firmware", "driver", "versión", "версия", "sdk", "assembly", "kernel", "chrome", "upgrade to", "update to")
 
-// resolvers are public addresses of services that say nothing of anybody.
+// resolvers are well-known public addresses, which are no personal data.
 var resolvers = []string{"8.8.8.8", "8.8.4.4", "1.1.1.1", "1.0.0.1", "9.9.9.9", "1.2.3.4", "2001:4860:4860::8888", "2606:4700:4700::1111"}
 
-// address reads the public IP address at i; 0 for none.
+// address parses the public IP address at i. It returns its end, or 0 for none.
 func (s *scan) address(i int) int {
 	end := i
 	dots, colons := 0, 0
@@ -230,7 +230,7 @@ done:
 	return s.address4(i)
 }
 
-// address4 reads the IPv4 address at i.
+// address4 parses the IPv4 address at i.
 func (s *scan) address4(i int) int {
 	end := i
 	for k := range 4 {
@@ -260,13 +260,13 @@ func (s *scan) address4(i int) int {
 	return end
 }
 
-// isCompared reports whether an operator that compares versions stands before i: >= 1.2.3.4.
+// isCompared reports whether a comparison operator for versions is before i: >= 1.2.3.4.
 func (s *scan) isCompared(i int) bool {
 	before := strings.TrimRight(s.text[max(0, i-3):i], " ")
 	return strings.HasSuffix(before, ">") || strings.HasSuffix(before, "<") || len(before) > 1 && before[len(before)-1] == '=' && strings.IndexByte("<>=!~", before[len(before)-2]) >= 0
 }
 
-// address6 checks the IPv6 address in text[i:end].
+// address6 checks the IPv6 address text[i:end].
 func (s *scan) address6(i, end int) int {
 	a, err := netip.ParseAddr(s.text[i:end])
 	if err != nil || s.is(end, word) || !isPublic(a) || s.at(i-1) == ':' || slices.Contains(resolvers, s.text[i:end]) {
@@ -280,7 +280,7 @@ func (s *scan) address6(i, end int) int {
 
 func isHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' }
 
-// isPublic reports whether an address may be somebody's.
+// isPublic reports whether an address is routed on the Internet.
 func isPublic(a netip.Addr) bool {
 	if !a.IsGlobalUnicast() || a.IsPrivate() {
 		return false

@@ -18,26 +18,26 @@ const (
 	maxTypeBytes      = 24
 )
 
-// Pattern is an operator's own kind of value.
+// Pattern is an operator's type of values.
 type Pattern struct {
-	Name     string   // of the type: letters, digits and underscores
-	Regexp   string   // RE2
-	Examples []string // each must be found whole
-	Not      []string // in none of these anything is found
+	Name     string   // name of the type: letters, digits and underscores
+	Regexp   string   // in RE2's syntax
+	Examples []string // texts that must match as a whole
+	Not      []string // texts that must have no match
 }
 
-// Patterns detect an operator's own values. Safe for concurrent use.
+// Patterns finds values of an operator's types. Safe for concurrent use.
 type Patterns struct{ all []compiled }
 
 type compiled struct {
 	re       *regexp.Regexp
 	name     Type
-	required string // a text that every match has; "" if none is known
+	required string // a literal in every match; "" if unknown
 }
 
 var _ Detector = (*Patterns)(nil)
 
-// NewPatterns compiles patterns and tries them on their examples. The error names the pattern and what is wrong.
+// NewPatterns compiles patterns and tests them with their examples. The error names the pattern and the problem.
 func NewPatterns(patterns []Pattern) (*Patterns, error) {
 	if len(patterns) > MaxPatterns {
 		return nil, fmt.Errorf("%d patterns, at most %d", len(patterns), MaxPatterns)
@@ -106,9 +106,9 @@ func isTypeName(s string) bool {
 	return true
 }
 
-// requiredText is the longest literal that every match contains.
+// requiredText returns the longest literal that every match contains.
 func requiredText(re *syntax.Regexp) (best string) {
-	switch re.Op { //nolint:exhaustive // others have no text that must occur
+	switch re.Op { //nolint:exhaustive // the others have no required literal
 	case syntax.OpLiteral:
 		if re.Flags&syntax.FoldCase == 0 {
 			return string(re.Rune)

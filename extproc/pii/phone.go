@@ -8,49 +8,49 @@ import (
 	"unicode/utf8"
 )
 
-// phoneLabels are words before a phone number, in lower case as far as they are ASCII.
+// phoneLabels are labels before a phone number, with ASCII letters in lower case.
 var phoneLabels = newLabels(
 	"tel", "tel.", "telephone", "phone", "phone number", "phone no", "phone no.", "mobile", "mobile number", "cell", "cell phone", "fax", "call", "call me at", "call me on", "whatsapp",
 	"telefon", "telefonnummer", "handy", "handynummer", "mobil", "mobilnummer", "rufnummer", "anrufen unter", "erreichbar unter", "tél", "tél.", "téléphone", "portable", "teléfono", "telefono", "móvil",
 	"celular", "telefone", "telemóvel", "cellulare", "телефон", "Телефон", "тел", "Тел", "моб", "電話", "電話番号", "携帯", "电话", "手机", "手机号", "전화", "전화번호", "휴대폰", "telefoon", "puhelin", "tlf",
 )
 
-// maxGroups is how many groups of digits a phone number is read from.
+// maxGroups is the maximum number of groups of digits of a phone number.
 const maxGroups = 8
 
-// dialled is what is read of a phone number: groups of digits with separators.
-type dialled struct {
+// phoneCandidate is a candidate of a phone number: groups of digits with separators.
+type phoneCandidate struct {
 	digits [maxDialled]byte
-	ends   [maxGroups]int // where the groups end in the text
-	sizes  [maxGroups]int // how many digits there are up to there
+	ends   [maxGroups]int // end of each group in the text
+	sizes  [maxGroups]int // number of digits up to the end of each group
 	groups int
 	label  labelState
 }
 
-// maxDialled is how many digits a phone number has at most.
+// maxDialled is the maximum number of digits of a phone number.
 const maxDialled = 15
 
-// labelState is whether a label of phones stands before a number, which is looked for when it matters.
+// labelState caches whether a phone label is before a number.
 type labelState uint8
 
 const (
-	notLooked labelState = iota
+	labelUnknown labelState = iota
 	withoutLabel
 	withLabel
 )
 
-// phone reads the phone number at i: a plus, an opening bracket or a digit. It returns where it ends, and 0 for none.
+// phone parses the phone number at i: a plus, an opening bracket or a digit. It returns its end, or 0 for none.
 func (s *scan) phone(i int) int {
 	if !s.wants(Phone) || s.is(i-1, word) || s.at(i-1) == '+' {
 		return 0
 	}
-	var d dialled
-	s.dial(i, &d)
+	var d phoneCandidate
+	s.digitGroups(i, &d)
 	for k := d.groups - 1; k >= 0 && d.sizes[k] >= 7; k-- {
 		if s.is(d.ends[k], word) {
 			continue
 		}
-		if confidence := s.dials(i, d.ends[k], d.digits[:d.sizes[k]], &d.label); confidence > 0 {
+		if confidence := s.phoneConfidence(i, d.ends[k], d.digits[:d.sizes[k]], &d.label); confidence > 0 {
 			s.add(i, d.ends[k], Phone, confidence)
 			return d.ends[k]
 		}
@@ -58,14 +58,14 @@ func (s *scan) phone(i int) int {
 	return 0
 }
 
-// dial reads groups of digits with separators.
-func (s *scan) dial(i int, d *dialled) {
+// digitGroups parses groups of digits with separators.
+func (s *scan) digitGroups(i int, d *phoneCandidate) {
 	at, n := i, 0
 	if s.text[at] == '+' {
 		at++
 	}
 	for d.groups < maxGroups {
-		next := s.separated(at, d.groups == 0)
+		next := s.skipSeparators(at, d.groups == 0)
 		end := s.group(next)
 		if end == next || n+end-next > maxDialled {
 			return
@@ -80,8 +80,8 @@ func (s *scan) dial(i int, d *dialled) {
 	}
 }
 
-// separated skips what may stand between the groups of a phone number.
-func (s *scan) separated(i int, first bool) int {
+// skipSeparators skips separators between the groups of a phone number.
+func (s *scan) skipSeparators(i int, first bool) int {
 	for from := i; i-from < 3 && i < len(s.text); {
 		switch s.text[i] {
 		case '-', '.', '/':
@@ -103,8 +103,8 @@ func (s *scan) separated(i int, first bool) int {
 	return i
 }
 
-// dials reports how certain it is that the digits of text[i:end] are a phone number; 0 if they are none.
-func (s *scan) dials(i, end int, number []byte, label *labelState) float32 {
+// phoneConfidence returns the confidence that the digits of text[i:end] are a phone number; 0 if they are none.
+func (s *scan) phoneConfidence(i, end int, number []byte, label *labelState) float32 {
 	shown := s.text[i:end]
 	switch {
 	case s.text[i] == '+':
@@ -117,7 +117,7 @@ func (s *scan) dials(i, end int, number []byte, label *labelState) float32 {
 	case isNorthAmerican(shown, number):
 		return 0.9
 	}
-	if *label == notLooked {
+	if *label == labelUnknown {
 		*label = withoutLabel
 		if s.labelled(i, 10, phoneLabels) {
 			*label = withLabel
@@ -139,7 +139,7 @@ func (s *scan) dials(i, end int, number []byte, label *labelState) float32 {
 	return 0
 }
 
-// isJapanese reports whether the digits of text[i:end], which have hyphens, are a number of a Japanese mobile phone in its groups, or stand behind Japanese text.
+// isJapanese reports whether text[i:end], with hyphens, has the groups of a Japanese mobile number, or follows Japanese text.
 func (s *scan) isJapanese(i, end int) bool {
 	shown := s.text[i:end]
 	if s.at(end) == '-' && s.is(end+1, word) {
@@ -157,22 +157,22 @@ func (s *scan) isJapanese(i, end int) bool {
 	return unicode.In(before, unicode.Hiragana, unicode.Katakana, unicode.Han)
 }
 
-// isOfRegion reports whether digits are a valid number of one of the regions, as it is dialled there.
+// isOfRegion reports whether digits are a valid number of one of the configured regions, as dialled there.
 func (s *scan) isOfRegion(number []byte) bool {
 	return slices.ContainsFunc(s.Regions, func(region string) bool { return isOf(region, number) })
 }
 
-// isOf reports whether digits are a valid number of a region, as it is dialled there.
+// isOf reports whether digits are a valid number of a region, as dialled there.
 func isOf(name string, number []byte) bool {
 	r := regionOf(name)
 	if r == nil {
 		return false
 	}
 	valid, known := r.dialled(number)
-	return valid || !known && r.parses(bytes.Clone(number)) // a pattern makes what it reads escape
+	return valid || !known && r.parses(bytes.Clone(number)) // regexp makes its argument escape
 }
 
-// isInternational reports whether digits are a valid number behind their country code.
+// isInternational reports whether digits are a valid number with its country code.
 func isInternational(number []byte) bool {
 	if len(number) < 7 || number[0] == '0' {
 		return false
@@ -190,7 +190,7 @@ func isInternational(number []byte) bool {
 	return false
 }
 
-// isNorthAmerican reports whether digits are a valid number of the North American plan, written in its groups: (415) 555-0132, 1-415-555-0132.
+// isNorthAmerican reports whether digits are a valid number of the North American plan, in its groups: (415) 555-0132, 1-415-555-0132.
 func isNorthAmerican(shown string, number []byte) bool {
 	if len(number) == 11 && number[0] == '1' && len(shown) > 1 && !isDigitAt(shown, 1) {
 		shown, number = strings.TrimLeft(shown[1:], " -."), number[1:]
@@ -215,7 +215,7 @@ func isNorthAmerican(shown string, number []byte) bool {
 
 func isDigitAt(s string, i int) bool { return s[i] >= '0' && s[i] <= '9' }
 
-// isDate reports whether a text is written as a date or a time: 2024-01-15, 15.01.2024.
+// isDate reports whether a text has the format of a date: 2024-01-15, 15.01.2024.
 func isDate(shown string) bool {
 	if len(shown) < len("1.1.2024") || !strings.ContainsAny(shown[:5], "-./") { // the first part has up to four digits
 		return false

@@ -10,17 +10,17 @@ import (
 
 const (
 	bitsPerWord = 11
-	maxGap      = 8   // bytes between two words of a phrase
-	maxRun      = 256 // words that follow each other; more are a list of words
+	maxGap      = 8   // maximum bytes between two words of a phrase
+	maxRun      = 256 // maximum words in a row; more are a word list
 )
 
-// phraseText is the English list of BIP-39, a word on each line. A test compares it with a library's, which has lists of nine other languages, and takes them apart when a program
-// starts.
+// phraseText is the English word list of BIP-39, one word per line. A test compares it with a library's, which is not used here since it parses lists of ten languages
+// at start.
 //
 //go:embed phrase.txt
 var phraseText string
 
-// phraseWords are the words of BIP-39 with their numbers.
+// phraseWords has the numbers of the BIP-39 words.
 var phraseWords = func() map[string]uint16 {
 	m := make(map[string]uint16, 1<<bitsPerWord)
 	for w := range strings.SplitSeq(strings.TrimSuffix(phraseText, "\n"), "\n") {
@@ -29,7 +29,7 @@ var phraseWords = func() map[string]uint16 {
 	return m
 }()
 
-// phraseStarts are the first three letters of phraseWords, in lower case, as bits.
+// phraseStarts has a bit for the first three letters of each of phraseWords.
 var phraseStarts = func() (bits [1 << 15 / 64]uint64) {
 	for w := range phraseWords {
 		n := startOf(w)
@@ -38,24 +38,24 @@ var phraseStarts = func() (bits [1 << 15 / 64]uint64) {
 	return bits
 }()
 
-// startOf is a number for the first three letters of a word, of either case.
+// startOf returns a number for the first three letters of a word, of either case.
 func startOf(w string) uint { return uint(w[0]&31)<<10 | uint(w[1]&31)<<5 | uint(w[2]&31) }
 
 // phraseLengths are the lengths of phrases, longest first.
 var phraseLengths = [...]int{24, 21, 18, 15, 12}
 
-// phrase are the words of BIP-39 that follow each other in a text.
+// phrase is a sequence of BIP-39 words in a text.
 type phrase struct {
-	words []placed
-	end   int // of the last word, or of a number that follows it
+	words []phraseMember
+	end   int // end of the last word, or of a number after it
 }
 
-type placed struct {
+type phraseMember struct {
 	at, end int
 	n       uint16
 }
 
-// word takes the word text[i:end]. Numbers between the words of a phrase are their positions in it.
+// word handles the word text[i:end]. Numbers between words of a phrase are their positions, and are skipped.
 func (p *phrase) word(s *scan, i, end int, has uint8) {
 	if len(p.words) > 0 && !s.isListGap(p.end, i) {
 		p.finish(s)
@@ -74,11 +74,11 @@ func (p *phrase) word(s *scan, i, end int, has uint8) {
 		p.finish(s)
 		return
 	}
-	p.words = append(p.words, placed{i, end, n})
+	p.words = append(p.words, phraseMember{i, end, n})
 	p.end = end
 }
 
-// phraseWord is the number of a word of letters.
+// phraseWord returns the number of a word of letters.
 func phraseWord(w string, has uint8) (n uint16, ok bool) {
 	if at := startOf(w); phraseStarts[at/64]&(1<<(at%64)) == 0 {
 		return 0, false
@@ -90,19 +90,19 @@ func phraseWord(w string, has uint8) (n uint16, ok bool) {
 	return n, ok
 }
 
-// isListGap reports whether text[from:to] may stand between the words of a phrase.
+// isListGap reports whether text[from:to] may separate words of a phrase.
 func (s *scan) isListGap(from, to int) bool {
 	return to-from <= maxGap && strings.Trim(s.text[from:to], " \t\r\n,.;:|/\\\"'`[]()-*") == ""
 }
 
-// finish looks for a phrase with a valid checksum in the words so far, and forgets them.
+// finish finds phrases with a valid checksum in the collected words, and clears them.
 func (p *phrase) finish(s *scan) {
 	words := p.words
 	p.words = words[:0]
 	if len(words) < phraseLengths[len(phraseLengths)-1] || len(words) > maxRun || !s.wants(SeedPhrase) {
 		return
 	}
-	from, to := 0, 0 // words of valid phrases, which overlap where words of prose fit by chance
+	from, to := 0, 0 // range of overlapping valid phrases: words of prose may fit by chance
 	for i := 0; i+phraseLengths[len(phraseLengths)-1] <= len(words); i++ {
 		n := validPhrase(words[i:])
 		switch {
@@ -117,15 +117,15 @@ func (p *phrase) finish(s *scan) {
 	s.addPhrase(words[from:to])
 }
 
-func (s *scan) addPhrase(words []placed) {
+func (s *scan) addPhrase(words []phraseMember) {
 	if len(words) > 0 {
 		s.add(words[0].at, words[len(words)-1].end, SeedPhrase, 1)
 	}
 }
 
-// validPhrase is how many of the first words are a phrase; 0 for none. Phrases of few different words are published examples, and words in alphabetical order
-// are from the list.
-func validPhrase(words []placed) int {
+// validPhrase returns the length of the phrase at the start of words; 0 for none. Phrases with few different words are published examples, and words in alphabetical
+// order are a part of the list.
+func validPhrase(words []phraseMember) int {
 	for _, n := range phraseLengths {
 		if len(words) >= n && isChecked(words[:n]) && isVaried(words[:n]) {
 			return n
@@ -134,16 +134,16 @@ func validPhrase(words []placed) int {
 	return 0
 }
 
-func isVaried(words []placed) bool {
+func isVaried(words []phraseMember) bool {
 	different := map[uint16]bool{}
 	for _, w := range words {
 		different[w.n] = true
 	}
-	return len(different) > len(words)*3/4 && !slices.IsSortedFunc(words, func(a, b placed) int { return cmp.Compare(a.n, b.n) })
+	return len(different) > len(words)*3/4 && !slices.IsSortedFunc(words, func(a, b phraseMember) int { return cmp.Compare(a.n, b.n) })
 }
 
-// isChecked reports whether the last bits of words are the first of the hash of those before.
-func isChecked(words []placed) bool {
+// isChecked verifies the checksum: the last bits of words are the first bits of the hash of the others.
+func isChecked(words []phraseMember) bool {
 	var bits [(24*bitsPerWord + 7) / 8]byte
 	for i, w := range words {
 		for b := range bitsPerWord {

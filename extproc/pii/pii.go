@@ -1,5 +1,5 @@
-// Package pii finds personal data and secrets in texts, replaces them by placeholders, and puts the values back into an answer, wherever its stream is cut.
-// It knows nothing of requests, dialects or providers.
+// Package pii finds personal data and secrets in texts, replaces them with placeholders, and restores the values in an answer, however its stream is split. It
+// knows no requests, dialects or providers.
 package pii
 
 import (
@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// Type is what a value is: the name in its placeholder, in capitals.
+// Type is the type of a value: the name in its placeholder, in capitals.
 type Type string
 
 // The built-in types.
@@ -25,30 +25,30 @@ const (
 	Phone      Type = "PHONE"
 	EVMAddress Type = "EVM_ADDRESS"
 	IP         Type = "IP"             // a public address
-	Postal     Type = "POSTAL_ADDRESS" // a street or a box with its place
-	Name       Type = "PERSON_NAME"    // of a person: in members of JSON, and in Japanese behind a label or before an honorific
+	Postal     Type = "POSTAL_ADDRESS" // a street or PO box with its place
+	Name       Type = "PERSON_NAME"    // of a person: in members of JSON, and in Japanese after a label or before an honorific
 )
 
-// The types of names, which a model finds.
+// The types of names that a model finds.
 const (
 	Person       Type = "PERSON"
 	Place        Type = "PLACE"
 	Organization Type = "ORGANIZATION"
 )
 
-// lookalike is a text that could be taken for a placeholder. It is replaced, too, so that no placeholder in a masked text is the client's.
+// lookalike is a client's text in the form of a placeholder. It is replaced, too, so that all placeholders in a masked text are the vault's.
 const lookalike Type = "LITERAL"
 
-// Builtin are the built-in types, by falling priority: of two values that overlap, the one of the earlier type counts.
+// Builtin are the built-in types, by descending priority: of overlapping values, the one of the earlier type is kept.
 var Builtin = []Type{PrivateKey, SeedPhrase, Secret, Password, IBAN, Card, SSN, Email, Phone, EVMAddress, IP, Postal, Name}
 
-// Default are the types that are masked unless the tenant says otherwise: an agent needs addresses on a chain as they are.
+// Default are the types that are masked by default. Addresses on a chain are not among them: agents need them.
 var Default = []Type{PrivateKey, SeedPhrase, Secret, Password, IBAN, Card, SSN, Email, Phone, IP, Postal, Name}
 
-// Forbidden reports whether values of the type must not leave the gateway, not even as placeholders.
+// Forbidden reports whether requests with values of the type are refused, even masked.
 func (t Type) Forbidden() bool { return t == PrivateKey || t == SeedPhrase }
 
-// priority is the rank of a type in overlaps, 0 first. The types of operators and models come last but before look-alikes.
+// priority returns the rank of a type in overlaps, 0 first. Operators' and models' types come after the built-in ones, and look-alikes last.
 func (t Type) priority() int {
 	if t == lookalike {
 		return len(Builtin) + 1
@@ -59,28 +59,28 @@ func (t Type) priority() int {
 	return len(Builtin)
 }
 
-// Span is a value in a text, by byte offsets, End excluded.
+// Span is the location of a value in a text, in bytes; End is exclusive.
 type Span struct {
 	Start, End int
 	Type       Type
-	Confidence float32 // 1: a checksum or an unmistakable form; 0.5: context alone
+	Confidence float32 // 1: a checksum or an unambiguous format; 0.5: only context
 }
 
-// Detector finds values: the built-in ones, an operator's patterns, or a model for names. Find appends spans to out, which may overlap and be in any order;
-// spans outside of the text are ignored. An error means that nothing is known of the text. Safe for concurrent use.
+// Detector finds values: the built-in types, an operator's patterns, or names by a model. Find appends spans to out, in any order, which may overlap; spans outside
+// of the text are ignored. After an error the text counts as unscanned. Safe for concurrent use.
 type Detector interface {
 	Find(ctx context.Context, text string, out []Span) ([]Span, error)
 }
 
-// Scanner asks several detectors. The zero value finds nothing. Safe for concurrent use.
+// Scanner combines several detectors. The zero value finds nothing. Safe for concurrent use.
 type Scanner struct {
 	detectors []Detector
 }
 
-// NewScanner returns a scanner that asks detectors in turn.
+// NewScanner returns a scanner with detectors.
 func NewScanner(detectors ...Detector) *Scanner { return &Scanner{detectors: detectors} }
 
-// Find returns the values of a text in their order, without overlaps.
+// Find returns the values of a text in order, without overlaps.
 func (s *Scanner) Find(ctx context.Context, text string) ([]Span, error) {
 	var spans []Span
 	for _, d := range s.detectors {
@@ -92,13 +92,13 @@ func (s *Scanner) Find(ctx context.Context, text string) ([]Span, error) {
 	return Resolve(spans, len(text)), nil
 }
 
-// Resolve removes overlaps: of two spans that overlap, the one of the higher priority stays, of the same priority the longer one, then the earlier one.
-// Empty spans, and those outside of a text of n bytes, are removed. The result is sorted, and resolving it again changes nothing.
+// Resolve removes overlaps: of overlapping spans, the one of the higher priority is kept, then the longer one, then the earlier one. Empty spans, and those outside
+// of a text of n bytes, are removed. The result is sorted, and Resolve does not change it again.
 func Resolve(spans []Span, n int) []Span {
 	spans = slices.DeleteFunc(slices.Clone(spans), func(s Span) bool { return s.Start < 0 || s.End > n || s.Start >= s.End || s.Type == "" })
 	slices.SortFunc(spans, func(a, b Span) int { return cmp.Or(cmp.Compare(a.Start, b.Start), byRank(a, b)) })
 	var kept []Span
-	for len(spans) > 0 { // groups that do not touch each other are resolved apart
+	for len(spans) > 0 { // groups of overlapping spans are resolved separately
 		size, end := 1, spans[0].End
 		for size < len(spans) && spans[size].Start < end {
 			end = max(end, spans[size].End)
@@ -110,7 +110,7 @@ func Resolve(spans []Span, n int) []Span {
 	return kept
 }
 
-// byRank compares spans that overlap: which of them stays comes first.
+// byRank orders overlapping spans: the one that is kept comes first.
 func byRank(a, b Span) int {
 	return cmp.Or(
 		cmp.Compare(a.Type.priority(), b.Type.priority()), cmp.Compare(b.End-b.Start, a.End-a.Start), cmp.Compare(a.Start, b.Start),
@@ -139,10 +139,10 @@ func resolveGroup(group []Span) []Span {
 	return kept
 }
 
-// bitset has a bit for each byte of a part of a text.
+// bitset has one bit per byte of a part of a text.
 type bitset []uint64
 
-// words calls do with each word that has bits of [from, to), and with a mask of these, until do says no.
+// words calls do with each word that has bits of [from, to), and the mask of these bits, until do returns false.
 func (b bitset) words(from, to int, do func(word *uint64, mask uint64) bool) {
 	for from < to {
 		next := min(to, from&^63+64)

@@ -12,12 +12,13 @@ import (
 	"sync/atomic"
 )
 
-// Numbering plans. What numbers of a country are valid is the metadata of Google's libphonenumber: patterns of digits. Those of a country are compiled into tables that are
-// walked a digit at a time when a number of it is first read. The library of which the tests take the metadata, and with which they compare, reads all of it when the program
-// starts, and takes many microseconds for a number; a text may be made of what looks like phone numbers.
+// Numbering plans: valid numbers by country, from the metadata of Google's libphonenumber, which has patterns of digits. A country's patterns are compiled into
+// automata when its first number is checked. The Go library, from which the tests take the metadata and with which they compare, parses all metadata when the program
+// starts, and takes many microseconds per number, which is too slow for texts that consist of possible phone numbers.
 
-// plansText has a line for each region: country code, name, what is dialled before a country code, what is dialled before a number, what that becomes, leading digits, all numbers,
-// the lengths of numbers that are dialled only there, and kinds of numbers, of which each is one. Between them are semicolons. Regions of a code are in the library's order.
+// plansText has one line per region, with fields separated by semicolons: country code, name, international prefix, national prefix, its replacement, leading digits,
+// the general pattern, lengths of numbers that are only dialled locally, and patterns of the kinds of numbers, of which a valid number matches one. Regions of a
+// country code are in the library's order.
 //
 //go:embed plans.txt
 var plansText string
@@ -26,23 +27,23 @@ var plansText string
 const (
 	fieldCode = iota
 	fieldName
-	fieldAbroad
+	fieldInternational
 	fieldTrunk
-	fieldBecomes
+	fieldReplacement
 	fieldLeading
 	fieldGeneral
 	fieldLocal
 	fieldKinds
 )
 
-// plansIndex is where to find a country's lines, and the country code of a region.
+// plansIndex returns the lines of each country code, and the country code of each region.
 var plansIndex = sync.OnceValue(func() *planIndex {
 	x := &planIndex{codes: map[string]int{}}
 	for line := range strings.Lines(plansText) {
 		f := strings.Split(line, ";")
 		code, err := strconv.Atoi(f[fieldCode])
 		if err != nil || code <= 0 || code >= len(plans) {
-			continue // the test of plans.txt finds none
+			continue // a test of plans.txt excludes it
 		}
 		x.lines[code] = append(x.lines[code], line)
 		if f[fieldName] != world {
@@ -57,23 +58,23 @@ type planIndex struct {
 	codes map[string]int // by region
 }
 
-// world is the name of a region that is no country's.
+// world is the name of regions that are no countries.
 const world = "001"
 
-// table is a pattern of digits as an automaton. State 0 is its beginning.
+// table is a pattern of digits as an automaton. State 0 is the start.
 type table struct {
-	next    [][10]int16 // by state and digit; -1 for none
+	next    [][10]int16 // next state, by state and digit; -1 for none
 	accepts []bool      // by state
-	lengths uint64      // that its numbers may have, as bits; 0: any
+	lengths uint64      // allowed lengths, as bits; 0: any
 }
 
-// match reports whether digits follow the pattern as a whole.
+// match reports whether all digits match the pattern, with an allowed length.
 func (t *table) match(digits []byte) bool {
-	return (t.lengths == 0 || t.lengths>>min(len(digits), 63)&1 == 1) && t.follows(digits)
+	return (t.lengths == 0 || t.lengths>>min(len(digits), 63)&1 == 1) && t.matchAnyLength(digits)
 }
 
-// follows is match, whatever the length.
-func (t *table) follows(digits []byte) bool {
+// matchAnyLength is match for any length.
+func (t *table) matchAnyLength(digits []byte) bool {
 	at := int16(0)
 	for _, c := range digits {
 		if at = t.next[at][c-'0']; at < 0 {
@@ -83,8 +84,8 @@ func (t *table) follows(digits []byte) bool {
 	return t.accepts[at]
 }
 
-// begins reports whether digits begin with what follows the pattern.
-func (t *table) begins(digits []byte) bool {
+// matchesPrefix reports whether a prefix of digits matches the pattern.
+func (t *table) matchesPrefix(digits []byte) bool {
 	at := int16(0)
 	for i := 0; !t.accepts[at]; i++ {
 		if i == len(digits) {
@@ -99,29 +100,29 @@ func (t *table) begins(digits []byte) bool {
 
 // region is the numbering plan of a country or territory.
 type region struct {
-	code     int // of its country
-	name     string
-	parsing  *parsing
-	rewrites bool    // what is dialled there may become other digits
-	abroad   table   // what is dialled before a country code
-	trunk    table   // what is dialled before a number of the region
-	prefix   string  // the same, where it is always the same digits
-	leading  *table  // of its numbers among those of its country code; nil if that is not said
-	general  table   // all numbers
-	local    uint64  // lengths, as bits, of numbers that are dialled only in a part of the region
-	kinds    []table // of which a number is one
+	code          int // country code
+	name          string
+	parsing       *parsing
+	rewrites      bool    // dialled digits may be replaced by others
+	international table   // international prefix
+	trunk         table   // national prefix
+	prefix        string  // national prefix, if it is a constant
+	leading       *table  // leading digits of the region's numbers within its country code; nil if unknown
+	general       table   // general pattern of all numbers
+	local         uint64  // lengths of numbers that are only dialled locally, as bits
+	kinds         []table // patterns of kinds of numbers; a valid number matches one
 }
 
 func (r *region) valid(digits []byte) bool {
 	return r.general.match(digits) && slices.ContainsFunc(r.kinds, func(t table) bool { return t.match(digits) })
 }
 
-// plan is what numbers behind a country code are valid.
+// plan is the numbering plan of a country code.
 type plan struct {
-	regions []region // in the library's order; none: there is no such code
+	regions []region // in the library's order; none: the code does not exist
 }
 
-// plans are by country code, made when a number of one is read.
+// plans are by country code, created at first use.
 var plans [1000]atomic.Pointer[plan]
 
 func planOf(code int) *plan {
@@ -134,13 +135,13 @@ func planOf(code int) *plan {
 	return p
 }
 
-// valid reports whether digits are a number of the plan.
+// valid reports whether digits are a valid number of the plan.
 func (p *plan) valid(digits []byte) bool {
 	for i := range p.regions {
 		r := &p.regions[i]
 		switch {
 		case r.leading != nil && len(p.regions) > 1:
-			if r.leading.begins(digits) {
+			if r.leading.matchesPrefix(digits) {
 				return r.valid(digits)
 			}
 		case r.valid(digits):
@@ -150,7 +151,7 @@ func (p *plan) valid(digits []byte) bool {
 	return false
 }
 
-// regionOf is the numbering plan of a region; nil if there is none of that name.
+// regionOf returns the numbering plan of a region; nil if there is none.
 func regionOf(name string) *region {
 	code := plansIndex().codes[name]
 	if code == 0 {
@@ -160,18 +161,18 @@ func regionOf(name string) *region {
 	return &regions[slices.IndexFunc(regions, func(r region) bool { return r.name == name })]
 }
 
-// dialled reports whether digits are a valid number of the region as it is dialled there. known is false where they have to be parsed: what is dialled before a
-// number is stripped by rules, of which the common ones are here.
+// dialled reports whether digits are a valid number of the region as dialled there. known is false if they have to be parsed: only the common rules for prefixes
+// are implemented here.
 func (r *region) dialled(digits []byte) (valid, known bool) {
 	switch {
-	case r.rewrites, r.abroad.begins(digits), bytes.HasPrefix(digits, strconv.AppendInt(nil, int64(r.code), 10)):
+	case r.rewrites, r.international.matchesPrefix(digits), bytes.HasPrefix(digits, strconv.AppendInt(nil, int64(r.code), 10)):
 		return false, false
-	case !r.trunk.begins(digits):
+	case !r.trunk.matchesPrefix(digits):
 		return r.valid(digits), true
 	case r.prefix != "" && r.valid(digits[len(r.prefix):]):
 		return true, true
 	}
-	for from := range digits { // no end of it is valid: nothing that is stripped helps
+	for from := range digits { // no suffix is valid, so no prefix can be stripped
 		if r.valid(digits[from:]) {
 			return false, false
 		}
@@ -187,15 +188,15 @@ func newPlan(code int) *plan {
 	return p
 }
 
-// newRegion reads a line of plans.txt. A test reads all of them: of what is not understood, no number is valid.
+// newRegion parses a line of plans.txt. An unsupported pattern matches no number; a test excludes them.
 func newRegion(code int, line string) region {
 	f := strings.Split(strings.TrimSuffix(line, "\n"), ";")
 	r := region{code: code, name: f[fieldName], prefix: f[fieldTrunk], local: lengthsOf(f[fieldLocal])}
-	r.parsing = &parsing{abroad: f[fieldAbroad], trunk: f[fieldTrunk], becomes: f[fieldBecomes]}
+	r.parsing = &parsing{international: f[fieldInternational], trunk: f[fieldTrunk], replacement: f[fieldReplacement]}
 	var plain [2]bool
-	r.abroad, plain[0] = prefixTable(f[fieldAbroad])
+	r.international, plain[0] = prefixTable(f[fieldInternational])
 	r.trunk, plain[1] = prefixTable(f[fieldTrunk])
-	r.rewrites = f[fieldBecomes] != "" || plain != [2]bool{true, true}
+	r.rewrites = f[fieldReplacement] != "" || plain != [2]bool{true, true}
 	if strings.Trim(r.prefix, "0123456789") != "" {
 		r.prefix = ""
 	}
@@ -210,7 +211,7 @@ func newRegion(code int, line string) region {
 	return r
 }
 
-// prefixTable compiles a pattern of what begins a number. An empty one begins none.
+// prefixTable compiles the pattern of a prefix. An empty pattern matches none.
 func prefixTable(pattern string) (table, bool) {
 	if pattern == "" {
 		return table{next: [][10]int16{{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1}}, accepts: []bool{false}}, true
@@ -226,7 +227,7 @@ func tableOf(description string) table {
 	return t
 }
 
-// lengthsOf reads lengths as bits: 7,8,10.
+// lengthsOf parses lengths, such as 7,8,10, into bits.
 func lengthsOf(text string) (bits uint64) {
 	for n := range strings.SplitSeq(text, ",") {
 		if n, err := strconv.Atoi(n); err == nil {
@@ -236,10 +237,10 @@ func lengthsOf(text string) (bits uint64) {
 	return bits
 }
 
-// maxStates bounds a table. Those of the metadata have less than a tenth of them.
+// maxStates is the maximum number of states of a table. The metadata needs less than a tenth of it.
 const maxStates = 4096
 
-// newTable compiles a pattern; ok is false for one that is not made of digits alone.
+// newTable compiles a pattern; ok is false if it is not a pattern of digits.
 func newTable(pattern string) (t table, ok bool) {
 	tree, err := syntax.Parse("(?:"+pattern+")", syntax.Perl)
 	if err != nil {
@@ -266,7 +267,7 @@ func newTable(pattern string) (t table, ok bool) {
 	return table{next: b.next, accepts: b.accepts}, !b.failed
 }
 
-// tableBuilder makes the states of a table: sets of instructions of the pattern's program.
+// tableBuilder builds the states of a table, which are sets of instructions of the pattern's program.
 type tableBuilder struct {
 	prog    *syntax.Prog
 	sets    [][]uint32
@@ -276,7 +277,7 @@ type tableBuilder struct {
 	failed  bool
 }
 
-// state is the number of the state that some instructions lead to; -1 for none of them.
+// state returns the number of the state for some instructions; -1 for none.
 func (b *tableBuilder) state(from []uint32) int16 {
 	var set []uint32
 	for len(from) > 0 {
@@ -286,7 +287,7 @@ func (b *tableBuilder) state(from []uint32) int16 {
 			continue
 		}
 		set = append(set, pc)
-		switch inst := &b.prog.Inst[pc]; inst.Op { //nolint:exhaustive // those of digits are read when a digit comes
+		switch inst := &b.prog.Inst[pc]; inst.Op { //nolint:exhaustive // the others consume a digit
 		case syntax.InstAlt, syntax.InstAltMatch:
 			from = append(from, inst.Out, inst.Arg)
 		case syntax.InstCapture, syntax.InstNop:
@@ -320,7 +321,7 @@ func (b *tableBuilder) state(from []uint32) int16 {
 }
 
 func isRune(i *syntax.Inst) bool {
-	switch i.Op { //nolint:exhaustive // the others read nothing
+	switch i.Op { //nolint:exhaustive // the others consume nothing
 	case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
 		return true
 	}

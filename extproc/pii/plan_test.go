@@ -13,7 +13,7 @@ import (
 	"bardo.money/gateway/internal/racetest"
 )
 
-// numberOf is a number as the library has it: digits that begin with zeros are a number and their count.
+// numberOf returns a number in the library's form: leading zeros are a separate count.
 func numberOf(code int, digits []byte) *phonenumbers.PhoneNumber {
 	number, zeros := uint64(0), 0
 	for i, c := range digits {
@@ -32,7 +32,7 @@ func numberOf(code int, digits []byte) *phonenumbers.PhoneNumber {
 	return n
 }
 
-// examples are the library's own numbers of each country code, by code.
+// examples returns the library's example numbers, by country code.
 func examples(t *testing.T) map[int][]string {
 	t.Helper()
 	all, err := phonenumbers.MetadataCollection()
@@ -51,7 +51,7 @@ func examples(t *testing.T) map[int][]string {
 	return found
 }
 
-// vary changes digits of a number at random, and its length.
+// vary changes digits and length of a number at random.
 func vary(r *rand.Rand, example string) []byte {
 	b := []byte(example)
 	for range r.IntN(3) {
@@ -68,7 +68,7 @@ func vary(r *rand.Rand, example string) []byte {
 	return b[:min(len(b), maxDialled)]
 }
 
-// TestPlansAreTheLibrarys: for every country code, near valid numbers and at random.
+// TestPlansAreTheLibrarys: validity agrees for every country code, for variations of valid numbers and random ones.
 func TestPlansAreTheLibrarys(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
@@ -95,7 +95,7 @@ func TestPlansAreTheLibrarys(t *testing.T) {
 	}
 }
 
-// before is something that may be dialled before a number.
+// before returns a possible prefix of a dialled number.
 func before(r *rand.Rand, code int) []byte {
 	all := []string{"", "", "0", "1", "8", "00", "011", "810", "0015", fmt.Sprint(code), fmt.Sprint("00", code), "0" + fmt.Sprint(code), fmt.Sprint(code, "0")}
 	b := []byte(all[r.IntN(len(all))])
@@ -105,7 +105,7 @@ func before(r *rand.Rand, code int) []byte {
 	return b
 }
 
-// TestNumbersOfRegionsAreTheLibrarys: as they are dialled in each region, with and without what is dialled first.
+// TestNumbersOfRegionsAreTheLibrarys: validity agrees for numbers as dialled in each region, with and without prefixes.
 func TestNumbersOfRegionsAreTheLibrarys(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(5, 6))
@@ -136,7 +136,7 @@ func TestNumbersOfRegionsAreTheLibrarys(t *testing.T) {
 	}
 }
 
-// TestPatternsOfOtherThanDigitsAreNoTables, and neither are those that would be too large.
+// TestPatternsOfOtherThanDigitsAreNoTables, nor are those with too many states.
 func TestPatternsOfOtherThanDigitsAreNoTables(t *testing.T) {
 	t.Parallel()
 	for pattern, want := range map[string]bool{`[2-9]\d{6}`: true, `1|([2-9]\d{6})$`: false, `(`: false, `(?:[01]*1[01]{14})`: false} {
@@ -146,14 +146,14 @@ func TestPatternsOfOtherThanDigitsAreNoTables(t *testing.T) {
 	}
 }
 
-// labelledSlowly is what labelled means, label by label.
+// labelledSlowly is the definition of labelled, label by label.
 func labelledSlowly(text string, i, gap int, all []string) bool {
 	before := bytes.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' {
 			return r + 'a' - 'A'
 		}
 		return r
-	}, []byte(text[max(0, i-gap-longestLabel):i]))
+	}, []byte(text[max(0, i-gap-maxLabel):i]))
 	return slices.ContainsFunc(all, func(label string) bool {
 		for at := len(before) - len(label); at >= 0 && len(before)-at-len(label) <= gap; at-- {
 			if string(before[at:at+len(label)]) == label {
@@ -198,17 +198,17 @@ func TestLabelsAreFoundAsOneByOne(t *testing.T) {
 	}
 }
 
-// utf8ends reports whether the window before a value is whole characters, which bytes.Map needs.
+// utf8ends reports whether the window before a value has whole characters, as bytes.Map requires.
 func utf8ends(text string) bool {
 	for _, gap := range []int{2, 10, 14} {
-		if at := max(0, len(text)-gap-longestLabel); at < len(text) && text[at]&0xc0 == 0x80 {
+		if at := max(0, len(text)-gap-maxLabel); at < len(text) && text[at]&0xc0 == 0x80 {
 			return false
 		}
 	}
 	return true
 }
 
-// TestGroupsOfDigitsTakeNoMemory: there may be millions of them in a text.
+// TestGroupsOfDigitsTakeNoMemory: a text may have millions of them.
 func TestGroupsOfDigitsTakeNoMemory(t *testing.T) {
 	for _, text := range []string{"1 ", "123 ", "123 456 789 012 345\n", "+49 1 ", "1,2,3\n"} {
 		text = strings.Repeat(text, 1000)

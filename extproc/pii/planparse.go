@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// parsing is how what is dialled in a region becomes a number: patterns of what is dialled before it. They are compiled when they are first needed.
+// parsing has the patterns of prefixes in a region, which are stripped from dialled digits. They are compiled at first use.
 type parsing struct {
-	abroad, trunk string // patterns of what is dialled before a country code, and before a number
-	becomes       string // what takes the place of a trunk whose last group matches
+	international, trunk string // patterns of the international and the national prefix
+	replacement          string // replacement of a national prefix whose last group matches
 
 	once              sync.Once
 	abroadRE, trunkRE *regexp.Regexp
@@ -18,16 +18,16 @@ type parsing struct {
 
 func (p *parsing) compile() {
 	p.once.Do(func() {
-		p.abroadRE, _ = regexp.Compile("^(?:" + p.abroad + ")") // a test compiles all of them
+		p.abroadRE, _ = regexp.Compile("^(?:" + p.international + ")") // a test compiles all of them
 		if p.trunk != "" {
 			p.trunkRE, _ = regexp.Compile("^(?:" + p.trunk + ")")
 		}
 	})
 }
 
-// parses reports whether digits are a valid number of a region as it is dialled there. It follows the rules of libphonenumber (Apache License 2.0) for texts of digits: a
-// number behind what is dialled before a country code, else one behind the region's own country code, if that makes it valid or it would be too long, else one of the region;
-// each without what is dialled before it, if its length is possible then.
+// parses reports whether digits are a valid number of a region as dialled there. It follows the rules of libphonenumber (Apache License 2.0) for texts of digits: a
+// number after the international prefix; else one after the region's country code, if that makes it valid or it would be too long; else one of the region; each
+// without the national prefix, if its length is possible then.
 func (r *region) parses(digits []byte) bool {
 	r.parsing.compile()
 	main, number, ok := r.countryOf(digits)
@@ -40,10 +40,10 @@ func (r *region) parses(digits []byte) bool {
 	return len(number) >= minDialled && r.valid(number)
 }
 
-// minDialled is how many digits a number has at least.
+// minDialled is the minimum number of digits of a number.
 const minDialled = 2
 
-// countryOf is the region whose rules are for a number, and the number without its country code. ok is false if it begins as one of a country that there is not.
+// countryOf returns the region whose rules apply to a number, and the number without its country code. ok is false for a country code that does not exist.
 func (r *region) countryOf(digits []byte) (of *region, number []byte, ok bool) {
 	if m := r.parsing.abroadRE.FindIndex(digits); len(m) == 2 && (m[1] == len(digits) || digits[m[1]] != '0') {
 		return abroad(digits[m[1]:])
@@ -53,13 +53,13 @@ func (r *region) countryOf(digits []byte) (of *region, number []byte, ok bool) {
 		return r, digits, true
 	}
 	number = r.withoutTrunk(digits[len(code):])
-	if !r.general.follows(digits) && r.general.follows(number) || r.tooLong(len(digits)) {
+	if !r.general.matchAnyLength(digits) && r.general.matchAnyLength(number) || r.tooLong(len(digits)) {
 		return &planOf(r.code).regions[0], number, true
 	}
 	return r, digits, true
 }
 
-// abroad is the main region of a country code that digits begin with, and the number behind it.
+// abroad returns the main region of the country code at the start of digits, and the number after it.
 func abroad(digits []byte) (of *region, number []byte, ok bool) {
 	if len(digits) <= minDialled {
 		return nil, nil, false
@@ -76,7 +76,7 @@ func abroad(digits []byte) (of *region, number []byte, ok bool) {
 	return nil, nil, false
 }
 
-// withoutTrunk is a number without what is dialled before it, unless only the whole is a number.
+// withoutTrunk returns a number without the national prefix, unless only the whole is a possible number.
 func (r *region) withoutTrunk(number []byte) []byte {
 	r.parsing.compile()
 	if r.parsing.trunkRE == nil || len(number) == 0 {
@@ -87,21 +87,21 @@ func (r *region) withoutTrunk(number []byte) []byte {
 		return number
 	}
 	short := number[m[1]:]
-	if last := m[len(m)-2]; r.parsing.becomes != "" && last >= 0 {
-		short = r.parsing.trunkRE.ReplaceAll(number, []byte(r.parsing.becomes))
+	if last := m[len(m)-2]; r.parsing.replacement != "" && last >= 0 {
+		short = r.parsing.trunkRE.ReplaceAll(number, []byte(r.parsing.replacement))
 	}
-	if r.general.follows(number) && !r.general.follows(short) {
+	if r.general.matchAnyLength(number) && !r.general.matchAnyLength(short) {
 		return number
 	}
 	return short
 }
 
-// mayHave reports whether numbers of the region may have n digits, or n are too many for one.
+// mayHave reports whether numbers of the region may have n digits, or n is above their maximum.
 func (r *region) mayHave(n int) bool {
 	return r.local>>n&1 == 0 && (r.general.lengths>>n&1 == 1 || r.tooLong(n))
 }
 
-// tooLong reports whether n digits are too many for a number of the region.
+// tooLong reports whether n is above the maximum number of digits in the region.
 func (r *region) tooLong(n int) bool {
 	return r.local>>n&1 == 0 && r.general.lengths>>n == 0
 }

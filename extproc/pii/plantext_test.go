@@ -23,7 +23,7 @@ func TestPhraseTextIsTheLibrarys(t *testing.T) {
 	}
 }
 
-// TestPlansTextIsTheLibrarys: run it with -update after an update of the library.
+// TestPlansTextIsTheLibrarys: run with -update after an update of the library.
 func TestPlansTextIsTheLibrarys(t *testing.T) {
 	t.Parallel()
 	want := plansOfLibrary(t)
@@ -38,7 +38,7 @@ func TestPlansTextIsTheLibrarys(t *testing.T) {
 	}
 }
 
-// TestEveryPatternOfPlansTextIsUnderstood: what is not, no number follows.
+// TestEveryPatternOfPlansTextIsUnderstood: an unsupported pattern matches no number.
 func TestEveryPatternOfPlansTextIsUnderstood(t *testing.T) {
 	t.Parallel()
 	n := 0
@@ -58,9 +58,9 @@ func TestEveryPatternOfPlansTextIsUnderstood(t *testing.T) {
 				t.Errorf("%s: %s is no table", f[fieldName], pattern)
 			}
 		}
-		p := parsing{abroad: f[fieldAbroad], trunk: f[fieldTrunk]}
+		p := parsing{international: f[fieldInternational], trunk: f[fieldTrunk]}
 		if p.compile(); p.abroadRE == nil || p.trunk != "" && p.trunkRE == nil {
-			t.Errorf("%s: %s or %s is no pattern", f[fieldName], p.abroad, p.trunk)
+			t.Errorf("%s: %s or %s is no pattern", f[fieldName], p.international, p.trunk)
 		}
 		if lengthsOf(strings.SplitN(f[fieldGeneral], " ", 2)[0]) == 0 {
 			t.Errorf("%s: numbers have no lengths", f[fieldName])
@@ -72,7 +72,7 @@ func TestEveryPatternOfPlansTextIsUnderstood(t *testing.T) {
 	}
 }
 
-// plansOfLibrary writes the library's metadata as newRegion reads it: the regions of each country code in the library's order.
+// plansOfLibrary returns the library's metadata in the format of newRegion: the regions of each country code in the library's order.
 func plansOfLibrary(t *testing.T) string {
 	t.Helper()
 	all, err := phonenumbers.MetadataCollection()
@@ -105,7 +105,7 @@ func regionText(t *testing.T, m *phonenumbers.PhoneMetadata) string {
 		numbersText(t, m.GetGeneralDesc()), lengthsText(m.GetGeneralDesc().GetPossibleLengthLocalOnly()),
 	}
 	for _, d := range kinds {
-		if slices.Contains([]string{"", "NA"}, d.GetNationalNumberPattern()) || slices.Contains(d.GetPossibleLength(), -1) { // there are none of the kind
+		if slices.Contains([]string{"", "NA"}, d.GetNationalNumberPattern()) || slices.Contains(d.GetPossibleLength(), -1) { // no numbers of this kind
 			continue
 		}
 		fields = append(fields, numbersText(t, d))
@@ -118,7 +118,7 @@ func regionText(t *testing.T, m *phonenumbers.PhoneMetadata) string {
 	return strings.Join(fields, ";") + "\n"
 }
 
-// numbersText is a description of numbers: their lengths, and the pattern.
+// numbersText returns a description of numbers: lengths and pattern.
 func numbersText(t *testing.T, d *phonenumbers.PhoneNumberDesc) string {
 	t.Helper()
 	if d.GetNationalNumberPattern() == "" {

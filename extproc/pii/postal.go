@@ -7,15 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// Postal addresses. Each is found at its house number, or at the number of its box, and only if a street that is written as one and a postcode with its place are
-// there, too: a street alone, or a number before a name, is found in any text. The order of the parts tells the forms apart:
+// Postal addresses. An address is found at its house number, or at the number of its PO box, and only together with the name of a street and a postcode with its
+// place: streets alone, and numbers before names, are in any text. The order of the parts distinguishes the formats:
 //
 //	123 N Main St, Apt 4, Springfield, IL 62704    the United States, Canada, the United Kingdom, Australia
 //	12 rue de la Paix, 75002 Paris                 France, Belgium
 //	Hauptstraße 5, 10115 Berlin                    Germany and others that write the number behind the street
-//	PO Box 12, Springfield, IL 62704               boxes, with either end
+//	PO Box 12, Springfield, IL 62704               PO boxes, with any of these places
 
-// postalConfidence is that of an address: there is no checksum.
+// postalConfidence is the confidence of an address, which has no checksum.
 const postalConfidence = 0.9
 
 // Limits of the parts of an address.
@@ -26,7 +26,7 @@ const (
 	maxNameWord    = 40 // bytes of a word
 )
 
-// postal reads the postal address around the house number that is the word at i. It returns where it ends, and 0 for none.
+// postal parses the postal address around the house number that is the word at i. It returns its end, or 0 for none.
 func (s *scan) postal(i, end int) int {
 	if !s.wants(Postal) || end-i > maxHouse || i > 0 && strings.IndexByte(" \t\r\n\"'(<>,:;[|=\xa0", s.text[i-1]) < 0 {
 		return 0
@@ -46,7 +46,7 @@ func (s *scan) postal(i, end int) int {
 	}
 	box, to := s.boxBefore(i), s.town(end)
 	if to == 0 && box >= 0 {
-		to = s.placed(end)
+		to = s.placeAndCode(end)
 	}
 	if box < 0 && to > 0 {
 		box = s.streetBefore(i)
@@ -64,7 +64,7 @@ func (s *scan) addPostal(from, to int) int {
 	return to
 }
 
-// house is where the house number that begins at i ends: 12, 221B, 12-14; 0 if it is none.
+// house returns the end of the house number at i: 12, 221B, 12-14; 0 if it is none.
 func (s *scan) house(i, end int) int {
 	digits := s.group(i)
 	if end-digits > 1 || digits < end && !s.is(digits, letter) || s.text[i] == '0' {
@@ -78,7 +78,7 @@ func (s *scan) house(i, end int) int {
 	return end
 }
 
-// english reads a street whose name has a word such as "Street", and what follows up to the postcode.
+// english parses a street whose name has a word such as "Street", and the rest up to the postcode.
 func (s *scan) english(at int) int {
 	for n := range maxStreetWords {
 		if s.at(at) != ' ' {
@@ -90,7 +90,7 @@ func (s *scan) english(at int) int {
 		}
 		ends := n > 0 || strings.EqualFold(s.text[from:at], "Broadway") || strings.HasPrefix(s.text[at:], " of ")
 		if ends && s.among(from, at, streetWords) {
-			if to := s.placed(at); to > 0 {
+			if to := s.placeAndCode(at); to > 0 {
 				return to
 			}
 		}
@@ -98,7 +98,7 @@ func (s *scan) english(at int) int {
 	return 0
 }
 
-// streetWord is where the word of a street's name at i ends: a capitalised word, a short one such as "of", or an ordinal number; i if there is none.
+// streetWord returns the end of the word of a street's name at i: a capitalised word, a short one such as "of", or an ordinal number; i if there is none.
 func (s *scan) streetWord(i int) int {
 	if end := s.group(i); end > i {
 		if at := end + 2; at <= len(s.text) && !s.is(at, word) && s.among(end, at, ordinals) {
@@ -109,7 +109,7 @@ func (s *scan) streetWord(i int) int {
 	return s.properWord(i)
 }
 
-// properWord is where a capitalised word, or one of the small words in names, ends; i if there is none.
+// properWord returns the end of the capitalised word, or of the small word in names, at i; i if there is none.
 func (s *scan) properWord(i int) int {
 	end := s.letters(i)
 	if end > i && (s.isCapital(i) || s.among(i, end, smallWords)) {
@@ -118,7 +118,7 @@ func (s *scan) properWord(i int) int {
 	return i
 }
 
-// letters is where a word of letters ends, with a point behind it, and apostrophes and hyphens inside.
+// letters returns the end of the word of letters at i, with a point after it, and apostrophes and hyphens within it.
 func (s *scan) letters(i int) int {
 	at := i
 	for at < len(s.text) && at-i < maxNameWord {
@@ -145,8 +145,8 @@ func (s *scan) isCapital(i int) bool {
 	return unicode.IsUpper(r)
 }
 
-// placed reads the parts of an address between its street and its postcode, and the postcode.
-func (s *scan) placed(at int) int {
+// placeAndCode parses the parts of an address between its street and its postcode, and the postcode.
+func (s *scan) placeAndCode(at int) int {
 	unit := false
 	for range maxPlaceWords {
 		from := s.gap(at)
@@ -175,14 +175,14 @@ func (s *scan) placed(at int) int {
 	return 0
 }
 
-// unitEnd is where the number of a flat at i ends: 4B, #5.
+// unitEnd returns the end of the number of a flat at i: 4B, #5.
 func (s *scan) unitEnd(i int) int {
 	for i++; s.is(i, letter|digit); i++ {
 	}
 	return i
 }
 
-// gap is where the separator between two parts of an address ends: white space with at most one comma and one line break; at itself if there is none.
+// gap returns the end of the separator between two parts of an address: white space with at most one comma and one line break; at if there is none.
 func (s *scan) gap(at int) int {
 	commas, breaks := 0, 0
 	from := at
@@ -204,7 +204,7 @@ func (s *scan) gap(at int) int {
 	return at
 }
 
-// postcode reads a postcode of the United States, Canada, the United Kingdom or Australia at i, where it needs them with the state or province before it.
+// postcode parses a postcode of the United States, Canada, the United Kingdom or Australia at i, with the state or province before it where required.
 func (s *scan) postcode(i int) int {
 	if to := s.commonwealthCode(i); to > 0 {
 		return to
@@ -245,7 +245,7 @@ func (s *scan) bounded(i int) bool {
 	return !s.is(i, word) && (s.at(i) != '.' && s.at(i) != '-' && s.at(i) != ',' || !s.is(i+1, digit))
 }
 
-// state is where the name or code of a state or province at i ends; 0 if there is none.
+// state returns the end of the name or code of a state or province at i; 0 if there is none.
 func (s *scan) state(i int) int {
 	end := i
 	for s.is(end, upper) {
@@ -262,13 +262,13 @@ func (s *scan) state(i int) int {
 	return 0
 }
 
-// isState reports whether text[from:to], which state has read, is of the United States.
+// isState reports whether text[from:to], which state has parsed, is of the United States.
 func (s *scan) isState(from, to int) bool { return to-from > 3 || s.among(from, to, states) }
 
-// outwards are the shapes of the first half of a British postcode.
+// outwards are the formats of the first half of a British postcode.
 var outwards = []string{"A9", "A99", "A9A", "AA9", "AA99", "AA9A"}
 
-// commonwealthCode reads a postcode of the United Kingdom (SW1A 2AA) or of Canada (M5V 2T6), in capitals.
+// commonwealthCode parses a postcode of the United Kingdom (SW1A 2AA) or of Canada (M5V 2T6), in capitals.
 func (s *scan) commonwealthCode(i int) int {
 	first := i
 	for s.is(first, upper|digit) {
@@ -296,7 +296,7 @@ func (s *scan) commonwealthCode(i int) int {
 	return 0
 }
 
-// shape is a text with A for each capital and 9 for each digit.
+// shape returns a text with A for each capital and 9 for each digit.
 func shape(s string) string {
 	var b [4]byte
 	n := min(len(s), len(b))
@@ -311,7 +311,7 @@ func shape(s string) string {
 	return string(b[:n])
 }
 
-// french reads a street whose kind is its first word, and its town.
+// french parses a street whose kind is its first word, and its town.
 func (s *scan) french(at int) int {
 	if s.at(at) == ' ' {
 		if end := s.letters(at + 1); s.among(at+1, end, repeated) {
@@ -340,7 +340,7 @@ func (s *scan) french(at int) int {
 	return s.town(at)
 }
 
-// town reads what follows a street of Europe: a comma or a line break, a postcode and the name of the town.
+// town parses the rest after a European street: a comma or a line break, a postcode and the name of the town.
 func (s *scan) town(at int) int {
 	from := s.gap(at)
 	if !strings.ContainsAny(s.text[at:from], ",\n") {
@@ -372,7 +372,7 @@ func (s *scan) town(at int) int {
 	return end
 }
 
-// landEnd is where the letters of a country before a postcode end: D-10115; i if there are none.
+// landEnd returns the end of the letters of a country before a postcode: D-10115; i if there are none.
 func (s *scan) landEnd(i int) int {
 	end := i
 	for s.is(end, upper) {
@@ -384,7 +384,7 @@ func (s *scan) landEnd(i int) int {
 	return end
 }
 
-// streetBefore is where the street before the house number at i begins; -1 if there is none.
+// streetBefore returns the start of the street before the house number at i; -1 if there is none.
 func (s *scan) streetBefore(i int) int {
 	end := i
 	for end > 0 && (s.text[end-1] == ' ' || s.text[end-1] == ',') && i-end < 2 {
@@ -431,7 +431,7 @@ func endsStreet(w string) bool {
 	return false
 }
 
-// boxBefore is where the words for a box before the number at i begin; -1 if there are none.
+// boxBefore returns the start of the words for a PO box before the number at i; -1 if there are none.
 func (s *scan) boxBefore(i int) int {
 	for _, w := range boxWords {
 		if from := i - len(w); from >= 0 && strings.EqualFold(s.text[from:i], w) && !s.is(from-1, word) {
@@ -441,7 +441,7 @@ func (s *scan) boxBefore(i int) int {
 	return -1
 }
 
-// among reports whether text[from:to] is one of some words, which are in lower case as far as they are ASCII, without a point behind it.
+// among reports whether text[from:to], without a trailing point, is one of some words, whose ASCII letters are in lower case.
 func (s *scan) among(from, to int, all map[string]bool) bool {
 	if to > from && s.text[to-1] == '.' {
 		to--

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Japanese addresses go from the large to the small: a postcode, a prefecture, towns and districts, numbers. One is found at its postcode or its prefecture, if a
-// municipality is named and numbers of a block stand behind it:
+// Japanese addresses begin with the largest part: a postcode, a prefecture, towns and districts, numbers. An address is found at its postcode or its prefecture, if
+// a municipality and the numbers of a block follow:
 //
 //	〒100-0005 東京都千代田区丸の内1-9-1
 //	大阪府大阪市北区梅田三丁目1番3号
@@ -18,7 +18,7 @@ const (
 	maxBlockSize = 4  // digits
 )
 
-// japanese reads the address at the postal mark, or behind the prefecture that ends with the character, at i. It returns where the address ends, and 0 for none.
+// japanese parses the address at the postal mark at i, or after the prefecture that ends with the character at i. It returns its end, or 0 for none.
 func (s *scan) japanese(i int) int {
 	const char = 3 // bytes of each of these characters
 	if !s.wants(Postal) {
@@ -43,7 +43,7 @@ func (s *scan) japanese(i int) int {
 	return s.addPostal(from, to)
 }
 
-// prefectureBefore is where the prefecture begins whose name ends at end; -1 for none.
+// prefectureBefore returns the start of the prefecture whose name ends at end; -1 for none.
 func (s *scan) prefectureBefore(end int) int {
 	for _, name := range prefectures {
 		if strings.HasSuffix(s.text[:end], name) {
@@ -53,7 +53,7 @@ func (s *scan) prefectureBefore(end int) int {
 	return -1
 }
 
-// japaneseCode is where a postcode behind the postal mark ends, with the space behind it: 100-0005; 0 if there is none.
+// japaneseCode returns the end of the postcode after the postal mark, with the space after it: 100-0005; 0 if there is none.
 func (s *scan) japaneseCode(i int) int {
 	if s.at(i) == ' ' {
 		i++
@@ -65,7 +65,7 @@ func (s *scan) japaneseCode(i int) int {
 	return s.spaces(first + 5)
 }
 
-// spaces is where the white space at i ends, of at most three characters.
+// spaces returns the end of the white space at i, of at most three characters.
 func (s *scan) spaces(i int) int {
 	for range 3 {
 		r, n := utf8.DecodeRuneInString(s.text[i:])
@@ -77,7 +77,7 @@ func (s *scan) spaces(i int) int {
 	return i
 }
 
-// codeBefore is where the postcode before a prefecture at i begins, with its mark; i if there is none.
+// codeBefore returns the start of the postcode, with its mark, before the prefecture at i; i if there is none.
 func (s *scan) codeBefore(i int) int {
 	at := strings.TrimRight(s.text[max(0, i-9):i], " \n\u3000")
 	end := max(0, i-9) + len(at)
@@ -88,7 +88,7 @@ func (s *scan) codeBefore(i int) int {
 	return len(strings.TrimSuffix(s.text[:from], "〒"))
 }
 
-// municipal reads the names of towns and districts at i, and the numbers. It returns where they end, and 0 if there are none.
+// municipal parses the names of towns and districts at i, and the numbers. It returns their end, or 0 for none.
 func (s *scan) municipal(i int) int {
 	named, last := false, rune(0) // whether a municipality was named, and the character before
 	for range maxJapanese {
@@ -111,7 +111,7 @@ func (s *scan) municipal(i int) int {
 	return 0
 }
 
-// blocks reads the numbers at i: 1-9-1, 三丁目1番3号. They are at least two, or one with its unit. It returns where they end, and 0 if there are none.
+// blocks parses the numbers at i: 1-9-1, 三丁目1番3号; at least two, or one with its unit. It returns their end, or 0 for none.
 func (s *scan) blocks(i int) int {
 	groups, units := 0, 0
 	for {
@@ -144,7 +144,7 @@ func (s *scan) blocks(i int) int {
 	}
 }
 
-// blockNumber is where the digits at i end, i if there are none or too many. Kanji are read, too.
+// blockNumber returns the end of the digits or kanji digits at i; i if there are none or too many.
 func (s *scan) blockNumber(i int) (end int, kanji bool) {
 	end = i
 	for n := 0; ; n++ {
@@ -161,7 +161,7 @@ func (s *scan) blockNumber(i int) (end int, kanji bool) {
 	}
 }
 
-// blockUnit is how long the unit at i is, in bytes; 0 if there is none.
+// blockUnit returns the length of the unit at i, in bytes; 0 if there is none.
 func (s *scan) blockUnit(i int) int {
 	for _, unit := range [...]string{"丁目", "番地", "番", "号"} {
 		if strings.HasPrefix(s.text[i:], unit) {

@@ -2,8 +2,8 @@ package pii
 
 import "strings"
 
-// Addresses in small letters, or in mixed ones. Capitals do not tell names there, so a comma or a line break has to stand behind the street, which ends with one of
-// fewer words, and none of its words and of the town's is one that stands in any sentence:
+// Addresses in lower or mixed case. Without capitals as marks of names, a comma or line break must follow the street, fewer words can end the street, and the names of
+// street and town must not have common words:
 //
 //	12 maple street, dayton, oh 45402    the United States and Canada
 //	14 acacia road, norwich nr2 4pq      the United Kingdom
@@ -14,7 +14,7 @@ const (
 	maxTownWords  = 3
 )
 
-// small reads the rest of an English address behind its house number.
+// small parses the rest of an English address after its house number.
 func (s *scan) small(at int) int {
 	for n := range maxSmallWords {
 		if s.at(at) != ' ' {
@@ -36,7 +36,7 @@ func (s *scan) small(at int) int {
 	return 0
 }
 
-// smallUnit is where the number of a flat behind a street ends: ", apt 4b", " #5"; at if there is none.
+// smallUnit returns the end of the number of a flat after a street: ", apt 4b", " #5"; at if there is none.
 func (s *scan) smallUnit(at int) int {
 	from := s.gap(at)
 	if end := s.letters(from); s.among(from, end, unitWords) && s.at(end) == ' ' {
@@ -51,7 +51,7 @@ func (s *scan) smallUnit(at int) int {
 	return end
 }
 
-// smallPlaced reads a separator, a town and the postcode.
+// smallPlaced parses a separator, a town and the postcode.
 func (s *scan) smallPlaced(at int) int {
 	from := s.gap(at)
 	if !strings.ContainsAny(s.text[at:from], ",\n") {
@@ -72,7 +72,8 @@ func (s *scan) smallPlaced(at int) int {
 	return 0
 }
 
-// smallCode reads a state with its postcode, or a postcode of the United Kingdom or Canada, at i. A state whose code is a word, such as "or", needs a separator before it.
+// smallCode parses a state with its postcode, or a postcode of the United Kingdom or Canada, at i. A state whose code is also a word, such as "or", needs a separator
+// before it.
 func (s *scan) smallCode(i int, separated bool) int {
 	end := s.letters(i)
 	if s.among(i, end, provinces) && s.at(end) == ' ' {
@@ -102,7 +103,7 @@ func (s *scan) smallCode(i int, separated bool) int {
 	return to
 }
 
-// smallCommonwealth is commonwealthCode in letters of any case.
+// smallCommonwealth is commonwealthCode for any case.
 func (s *scan) smallCommonwealth(i int) int {
 	code := scan{text: strings.ToUpper(s.text[i:min(i+len("SW1A 2AAx"), len(s.text))])}
 	if to := code.commonwealthCode(0); to > 0 && !s.is(i+to, word) {
@@ -111,7 +112,7 @@ func (s *scan) smallCommonwealth(i int) int {
 	return 0
 }
 
-// stateName is where the name of a state at i ends, in letters of any case; 0 if there is none.
+// stateName returns the end of the name of a state at i, in any case; 0 if there is none.
 func (s *scan) stateName(i int) int {
 	for _, name := range stateNames {
 		if end := i + len(name); end <= len(s.text) && strings.EqualFold(s.text[i:end], name) && !s.is(end, word) {
@@ -121,8 +122,8 @@ func (s *scan) stateName(i int) int {
 	return 0
 }
 
-// smallGerman reads the name of a street before the house number at i, which ends at end, and the town behind it. It returns where
-// the address begins and ends; to is 0 for none.
+// smallGerman parses the name of a street before the house number text[i:end], and the town after it. It returns the start and the end of the address; to is 0 for
+// none.
 func (s *scan) smallGerman(i, end int) (from, to int) {
 	if from = s.smallStreet(i); from < 0 {
 		return 0, 0
@@ -145,8 +146,8 @@ func (s *scan) smallGerman(i, end int) (from, to int) {
 	return from, to
 }
 
-// smallStreet is where the name of a German street that ends with a space before i begins; -1 for none: lindenstraße, or a word such as allee behind the name of a
-// town in -er, or behind an adjective that streets have.
+// smallStreet returns the start of the name of a German street that ends with a space before i; -1 for none: lindenstraße, or a word such as allee after the name of a
+// town in -er, or after an adjective of streets.
 func (s *scan) smallStreet(i int) int {
 	if s.at(i-1) != ' ' {
 		return -1
@@ -165,7 +166,7 @@ func (s *scan) smallStreet(i int) int {
 	return from
 }
 
-// wordBefore is where the word that ends at i begins.
+// wordBefore returns the start of the word that ends at i.
 func (s *scan) wordBefore(i int) int {
 	from := i
 	for from > 0 && i-from < maxNameWord && strings.IndexByte(" \t\r\n,;:(\"", s.text[from-1]) < 0 {

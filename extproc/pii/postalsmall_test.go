@@ -2,14 +2,14 @@ package pii
 
 import "testing"
 
-// TestGermanStreetsOfTwoWords in small letters: where the address begins, and what is none.
+// TestGermanStreetsOfTwoWords in lower case: the start of the address, and texts without one.
 func TestGermanStreetsOfTwoWords(t *testing.T) {
 	for text, want := range map[string]string{
 		"er wohnt in der berliner straße 120, 13187 berlin.": "berliner straße 120, 13187 berlin",
 		"Wohnhaft: MÜNCHNER Str. 3a, 80331 münchen":          "MÜNCHNER Str. 3a, 80331 münchen",
 		"frankfurter allee 12\n10247 berlin":                 "frankfurter allee 12\n10247 berlin",
 		"alter markt 3, 50667 köln":                          "alter markt 3, 50667 köln",
-		"in unserer straße 3, 10115 berlin":                  "straße 3, 10115 berlin", // not the word before
+		"in unserer straße 3, 10115 berlin":                  "straße 3, 10115 berlin", // without the word before
 		"in der straße 3, 10115 berlin":                      "straße 3, 10115 berlin",
 		"hauptstraße 3, 10115 berlin":                        "hauptstraße 3, 10115 berlin",
 		"das haus am ufer 3, 10115 berlin":                   "",

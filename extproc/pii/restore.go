@@ -8,21 +8,20 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Restorer puts values back into a stream of text that is cut anywhere. It holds back only what may still become a placeholder of its vault. Not safe for
-// concurrent use.
+// Restorer replaces placeholders by their values in a stream of text that is split anywhere. It holds back only a possible prefix of a placeholder of its vault. Not
+// safe for concurrent use.
 type Restorer struct {
 	vault *Vault
 	json  bool
-	held  []byte // as it came: the beginning of a placeholder, then that of an escape
-	name  []byte // the beginning of a placeholder, without escapes
+	held  []byte // unchanged input: the prefix of a placeholder, then that of an escape
+	name  []byte // the prefix of a placeholder, without escapes
 	esc   int    // bytes of an escape at the end of held
 }
 
-// NewRestorer returns a restorer of one stream. In JSON, of which a value is put between the quotes of a string, < and > may come escaped, and values are escaped. The
-// vault must not change afterwards.
+// NewRestorer returns a restorer of one stream. Within a JSON string, < and > may be escaped, and values are escaped. The vault must not change afterwards.
 func (v *Vault) NewRestorer(inJSON bool) *Restorer {
 	if !v.sorted {
-		slices.Sort(v.adopted)
+		slices.Sort(v.placeholders)
 		v.sorted = true
 	}
 	return &Restorer{vault: v, json: inJSON}
@@ -31,7 +30,7 @@ func (v *Vault) NewRestorer(inJSON bool) *Restorer {
 // Holds reports whether something is held back.
 func (r *Restorer) Holds() bool { return len(r.held) > 0 }
 
-// Feed appends what is known of the stream after a chunk.
+// Feed appends the restored stream after a chunk, without the part that is held back.
 func (r *Restorer) Feed(out, chunk []byte) []byte {
 	for i := 0; i < len(chunk); {
 		if len(r.held) == 0 {
@@ -49,10 +48,10 @@ func (r *Restorer) Feed(out, chunk []byte) []byte {
 	return out
 }
 
-// Close appends what is held back at the end of the stream.
+// Close appends the held part at the end of the stream.
 func (r *Restorer) Close(out []byte) []byte { return r.release(out) }
 
-// plain is how many bytes cannot begin anything.
+// plain returns the number of bytes before a possible placeholder or escape.
 func (r *Restorer) plain(b []byte) int {
 	n := bytes.IndexByte(b, '<')
 	if n < 0 {
@@ -66,14 +65,14 @@ func (r *Restorer) plain(b []byte) int {
 	return n
 }
 
-// release appends what is held back.
+// release appends the held part.
 func (r *Restorer) release(out []byte) []byte {
 	out = append(out, r.held...)
 	r.held, r.name, r.esc = r.held[:0], r.name[:0], 0
 	return out
 }
 
-// take reads a byte; taken is false if it has to be read again, after what was held back was released.
+// take handles a byte; taken is false if it has to be handled again, after the held part was released.
 func (r *Restorer) take(out []byte, c byte) (_ []byte, taken bool) {
 	if r.esc > 0 {
 		return r.escaped(out, c)
@@ -90,10 +89,10 @@ func (r *Restorer) take(out []byte, c byte) (_ []byte, taken bool) {
 	return r.match(out, c, 1)
 }
 
-// angle is how < and > may be escaped, without the last digit.
+// angle is the common prefix of the escapes of < and >.
 const angle = `\u003`
 
-// escaped reads a byte of an escape.
+// escaped handles a byte of an escape.
 func (r *Restorer) escaped(out []byte, c byte) ([]byte, bool) {
 	switch {
 	case r.esc == len(angle) && (c == 'c' || c == 'C'):
@@ -116,10 +115,10 @@ func (r *Restorer) escaped(out []byte, c byte) ([]byte, bool) {
 	return r.release(out), false
 }
 
-// match reads a character that is the last n bytes held back, and restores a placeholder that is complete.
+// match handles a character, which is the last n held bytes, and restores a complete placeholder.
 func (r *Restorer) match(out []byte, c byte, n int) ([]byte, bool) {
 	r.name = append(r.name, c)
-	i, complete := slices.BinarySearch(r.vault.adopted, string(r.name))
+	i, complete := slices.BinarySearch(r.vault.placeholders, string(r.name))
 	if complete {
 		value := r.vault.values[string(r.name)]
 		r.held, r.name = r.held[:0], r.name[:0]
@@ -129,14 +128,14 @@ func (r *Restorer) match(out []byte, c byte, n int) ([]byte, bool) {
 		quoted := jsonx.AppendString(nil, value)
 		return append(out, quoted[1:len(quoted)-1]...), true
 	}
-	if i < len(r.vault.adopted) && strings.HasPrefix(r.vault.adopted[i], string(r.name)) {
+	if i < len(r.vault.placeholders) && strings.HasPrefix(r.vault.placeholders[i], string(r.name)) {
 		return out, true
 	}
 	last := len(r.held) - n
 	if c != '<' || last == 0 {
 		return r.release(out), true
 	}
-	out = append(out, r.held[:last]...) // a new one may begin
+	out = append(out, r.held[:last]...) // it may begin another one
 	r.held = append(r.held[:0], r.held[last:]...)
 	r.name = r.name[:0]
 	return r.match(out, c, n)

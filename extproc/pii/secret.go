@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// token is a form of a service's secrets: a prefix, how many characters follow, and of which kind.
+// token is the format of a service's secrets: a prefix, and the number and kind of the following characters.
 type token struct {
 	prefix   string
-	min, max int // characters behind the prefix; max 0: no limit
+	min, max int // number of characters after the prefix; max 0: no limit
 	chars    func(byte) bool
 }
 
@@ -24,7 +24,7 @@ func isAWSID(c byte) bool    { return classes[c]&upper != 0 || c >= '2' && c <= 
 func isAgeChar(c byte) bool  { return classes[c]&(upper|digit) != 0 }
 func isWordChar(c byte) bool { return classes[c]&word != 0 }
 
-// tokens are the secrets of services, by prefix. Of several that fit, the first counts.
+// tokens are the formats of services' secrets. The first matching one is used.
 var tokens = []token{
 	{"sk-ant-", 20, 0, isURL64},            // Anthropic
 	{"sk-proj-", 20, 0, isURL64},           // OpenAI
@@ -82,8 +82,8 @@ var tokens = []token{
 	{"bardo_sk_", 16, 0, isWordChar},       // this gateway
 }
 
-// shortestToken is the least length of one of tokens, prefix included.
-var shortestToken = func() int {
+// minToken is the minimum length of tokens, prefix included.
+var minToken = func() int {
 	least := math.MaxInt
 	for _, k := range tokens {
 		least = min(least, len(k.prefix)+k.min)
@@ -91,7 +91,7 @@ var shortestToken = func() int {
 	return least
 }()
 
-// tokensBy are the indexes of tokens by their first byte.
+// tokensBy has tokens by their first byte.
 var tokensBy = func() (t [256][]token) {
 	for _, k := range tokens {
 		t[k.prefix[0]] = append(t[k.prefix[0]], k)
@@ -99,12 +99,12 @@ var tokensBy = func() (t [256][]token) {
 	return t
 }()
 
-// secret reads the secret that begins with the word text[i:end].
+// secret parses the secret that begins with the word text[i:end].
 func (s *scan) secret(i, end int) {
 	if !s.wants(Secret) {
 		return
 	}
-	isLong := end-i >= shortestToken || isBase64(s.at(end)) || s.at(end) == '.' // a word of prose is not
+	isLong := end-i >= minToken || isBase64(s.at(end)) || s.at(end) == '.' // words of prose are not
 	if isLong && s.token(i) {
 		return
 	}
@@ -118,7 +118,7 @@ func (s *scan) secret(i, end int) {
 	}
 }
 
-// token reads the secret of a service at i, and reports whether there is one.
+// token parses a service's secret at i, and reports whether there is one.
 func (s *scan) token(i int) bool {
 	rest := s.text[i:]
 	tokens := tokensBy[s.text[i]]
@@ -127,11 +127,11 @@ func (s *scan) token(i int) bool {
 		if !strings.HasPrefix(rest, k.prefix) {
 			continue
 		}
-		n, most := len(k.prefix), s.longest(len(rest))
-		for n < most && k.chars(rest[n]) {
+		n, limit := len(k.prefix), s.scanLimit(len(rest))
+		for n < limit && k.chars(rest[n]) {
 			n++
 		}
-		s.looked += n
+		s.secretBytes += n
 		for n > len(k.prefix) && (rest[n-1] == '.' || rest[n-1] == '-') {
 			n--
 		}
@@ -144,17 +144,17 @@ func (s *scan) token(i int) bool {
 	return false
 }
 
-// longest is how much of what may be a secret is looked at: everything, until much was looked at in vain, as in a text of beginnings of secrets. From then on
-// less, so that the time is in proportion to the text.
-func (s *scan) longest(most int) int {
+// scanLimit returns the number of bytes of a possible secret that are scanned: all of them, and fewer once many bytes were scanned in vain, as in a text of many
+// prefixes of secrets, so that the time stays proportional to the text.
+func (s *scan) scanLimit(remaining int) int {
 	const usual, free = 256, 1 << 18
-	if s.looked > free+4*len(s.text) {
-		return min(most, usual)
+	if s.secretBytes > free+4*len(s.text) {
+		return min(remaining, usual)
 	}
-	return most
+	return remaining
 }
 
-// isRandom reports whether a text looks drawn, not written: digits among letters, many different characters, no word for an example.
+// isRandom reports whether a text looks random: digits among letters, many different characters, no words of examples.
 func isRandom(s string) bool {
 	const different = 8
 	var seen [256]bool
@@ -186,7 +186,7 @@ func isRandom(s string) bool {
 	return others*4 < len(s)
 }
 
-// entropy is the bits per character of a text's own distribution.
+// entropy returns the bits per character, by the text's own distribution.
 func entropy(s string) (bits float64) {
 	var count [256]int
 	for i := range len(s) {
@@ -201,9 +201,9 @@ func entropy(s string) (bits float64) {
 	return bits
 }
 
-// jwt reads the JSON web token at i: its header is JSON that names an algorithm.
+// jwt parses the JSON web token at i: its header is JSON with an algorithm.
 func (s *scan) jwt(i int) {
-	longest := s.longest(1 << 14)
+	longest := s.scanLimit(1 << 14)
 	end, dots, first := i, 0, 0
 	for end < len(s.text) && end-i < longest && (isURL64(s.text[end]) || s.text[end] == '.' && dots < 4) {
 		if s.text[end] == '.' {
@@ -213,7 +213,7 @@ func (s *scan) jwt(i int) {
 		}
 		end++
 	}
-	s.looked += end - i
+	s.secretBytes += end - i
 	for end > i && s.text[end-1] == '.' {
 		end--
 		dots--
@@ -230,7 +230,7 @@ func (s *scan) jwt(i int) {
 	}
 }
 
-// webhook reads the secret path of a Slack webhook at i.
+// webhook parses the secret path of the Slack webhook at i.
 func (s *scan) webhook(i int) {
 	const prefix = "hooks.slack.com/services/"
 	if !strings.HasPrefix(s.text[i:], prefix) {
@@ -246,10 +246,10 @@ func (s *scan) webhook(i int) {
 	}
 }
 
-// secretNames are endings of names whose value is a secret, in lower case.
+// secretNames are suffixes of names of secrets, in lower case.
 var secretNames = []string{"secret", "token", "apikey", "api_key", "access_key", "secret_key", "passwd", "password", "auth_key", "client_secret", "secretaccesskey", "accountkey"}
 
-// assigned reads the value that is assigned to the name text[i:end]: api_key = "…", "token": "…".
+// assigned parses the value that is assigned to the name text[i:end]: api_key = "…", "token": "…".
 func (s *scan) assigned(i, end int) {
 	const shortest, longest = 16, 256
 	if end-i < 5 || end-i > 64 || !mayEndName[s.text[end-1]] {
@@ -284,7 +284,7 @@ func (s *scan) assigned(i, end int) {
 	s.add(from, at, Secret, 0.7)
 }
 
-// mayEndName are the last letters of secretNames, in either case.
+// mayEndName has the last letters of secretNames, in either case.
 var mayEndName = func() (t [256]bool) {
 	for _, name := range secretNames {
 		c := name[len(name)-1]

@@ -7,12 +7,12 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// fewestGroups is how many groups a card's number has at least.
-const fewestGroups = 3
+// minGroups is the minimum number of groups of a card number.
+const minGroups = 3
 
-// split appends the groups of card numbers that a JSON text has in strings or numbers of their own, beside each other in an object or an array: {"card1": "4111", "card2": "1111", …}. A name
-// there or around them says that they are a card's, since one of ten lists of such groups passes the check digit.
-func (d Detectors) split(text string, masks wanted, out []Span) []Span {
+// splitCards appends the groups of card numbers that a JSON text has in separate, adjacent strings or numbers of an object or array: {"card1": "4111", "card2": "1111", …}.
+// Their names, or those around them, must refer to a card, since one of ten lists of such groups passes the check digit.
+func (d Detectors) splitCards(text string, masks typeSet, out []Span) []Span {
 	if masks&bitOf(Card) == 0 || !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") {
 		return out
 	}
@@ -28,8 +28,8 @@ func (d Detectors) split(text string, masks wanted, out []Span) []Span {
 // cardGroups visits a JSON text.
 type cardGroups struct {
 	out    []Span
-	around []bool   // whether the names of the objects and arrays around a value are of cards
-	last   []string // the strings before, as far as they may be groups of a card's number
+	around []bool   // whether the enclosing objects and arrays have names of cards
+	last   []string // preceding strings that may be groups of a card number
 	spans  []Span   // of last
 
 	numbers numberGroups
@@ -37,7 +37,7 @@ type cardGroups struct {
 
 var _ jsonx.Visitor = (*cardGroups)(nil)
 
-// Enter implements jsonx.Visitor. What is inside of a card's object is a card's, too.
+// Enter implements jsonx.Visitor. Members of a card's object belong to the card, too.
 func (g *cardGroups) Enter(at jsonx.Step, _ jsonx.Kind, _ bool) bool {
 	g.reset()
 	g.numbers.enter(at.Key)
@@ -86,7 +86,7 @@ func sizesAre(groups []string, layout []int) bool {
 	return slices.EqualFunc(groups, layout, func(s string, n int) bool { return len(s) == n })
 }
 
-// isOfCard reports whether the name of a member says that it is of a payment card: card_number, cardPart1, pan2, cc-3.
+// isOfCard reports whether the name of a member refers to a payment card: card_number, cardPart1, pan2, cc-3.
 func isOfCard(key []byte) bool {
 	if len(key) == 0 || len(key) > 64 {
 		return false

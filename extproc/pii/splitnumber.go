@@ -8,26 +8,26 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Groups of a card's number that are numbers of JSON: {"card": [4111, 1111, 1111, 1111]}. Lists of numbers of four digits are common, one of ten passes the check
-// digit, and a group is replaced in the whole request. So a name must say that they are one card's number and nothing else ("cards" and "cardinality" do not), and an array must have
-// the groups alone. A group that begins with 0 has one digit less; it counts, and is too short to be masked.
+// Groups of a card number that are JSON numbers: {"card": [4111, 1111, 1111, 1111]}. Lists of numbers of four digits are common, one of ten passes the check digit, and
+// a group is replaced in the whole request. The name must therefore be that of a card number ("cards" and "cardinality" are not), and an array must have only the
+// groups. A group that begins with 0 has one digit less; it is counted, but too short to be masked.
 
-// numberGroups are the numbers beside each other that may be the groups of a card's number.
+// numberGroups collects adjacent numbers that may be the groups of a card number.
 type numberGroups struct {
-	around []bool // whether the names of the objects and arrays around a value are a card number's
-	last   []Span // the numbers before, as far as they may be groups
+	around []bool // whether the enclosing objects and arrays have names of a card number
+	last   []Span // preceding numbers that may be groups
 	digits []string
-	others bool // the array has something else, too
+	others bool // the array has other values, too
 }
 
-// enter begins an object or an array.
+// enter handles the start of an object or array.
 func (g *numberGroups) enter(key []byte) {
 	g.reset()
 	inside := len(g.around) > 0 && g.around[len(g.around)-1]
 	g.around = append(g.around, isCardNumber(key) || inside && (len(key) == 0 || isPartName(key)))
 }
 
-// leave ends one, and appends the card's number that was an array of its own.
+// leave handles its end, and appends the card number if the whole array was one.
 func (g *numberGroups) leave(out []Span) []Span {
 	if !g.others {
 		out = g.card(out)
@@ -37,7 +37,7 @@ func (g *numberGroups) leave(out []Span) []Span {
 	return out
 }
 
-// scalar reads a value, and appends the card's number that it is the last group of, as a member of an object.
+// scalar handles a value, and appends a card number in members of an object when its last group is read.
 func (g *numberGroups) scalar(at jsonx.Step, v jsonx.Value, out []Span) []Span {
 	inside := len(g.around) > 0 && g.around[len(g.around)-1]
 	member := len(at.Key) > 0
@@ -57,7 +57,7 @@ func (g *numberGroups) scalar(at jsonx.Step, v jsonx.Value, out []Span) []Span {
 	return out
 }
 
-// card appends the groups if they are a card's number. One of three digits is none, since the vault knows no value so short.
+// card appends the groups if they are a card number, without groups below minGroupDigits digits, which the vault cannot mask.
 func (g *numberGroups) card(out []Span) []Span {
 	for _, layout := range layouts[:3] {
 		if len(g.digits) != len(layout) {
@@ -76,7 +76,7 @@ func (g *numberGroups) card(out []Span) []Span {
 			continue
 		}
 		for _, s := range g.last {
-			if s.End-s.Start >= leastGroup {
+			if s.End-s.Start >= minGroupDigits {
 				out = append(out, s)
 			}
 		}
@@ -85,8 +85,8 @@ func (g *numberGroups) card(out []Span) []Span {
 	return out
 }
 
-// leastGroup is how many digits a group has at least that is masked.
-const leastGroup = 4
+// minGroupDigits is the minimum number of digits of a masked group.
+const minGroupDigits = 4
 
 func (g *numberGroups) reset() { g.last, g.digits, g.others = g.last[:0], g.digits[:0], false }
 
@@ -95,16 +95,16 @@ func isNumberGroup(v jsonx.Value) bool {
 	return v.Kind() == jsonx.Number && len(v.Raw) >= 3 && len(v.Raw) <= 6 && !slices.ContainsFunc(v.Raw, func(c byte) bool { return classes[c] != digit })
 }
 
-// isCardNumber reports whether the name of a member says that its value, and nothing else, is the number of a payment card: card, cardNumber, pan_2.
+// isCardNumber reports whether the name of a member is that of exactly one card number: card, cardNumber, pan_2.
 func isCardNumber(key []byte) bool { return slices.Contains(cardNumberNames, plainName(key)) }
 
-// isPartName reports whether the name of a member says that it is a part of what is around it: part1, digits, a.
+// isPartName reports whether the name of a member is that of a part of its parent: part1, digits, a.
 func isPartName(key []byte) bool {
 	name := plainName(key)
 	return len(name) <= 1 || slices.Contains(partNames, name)
 }
 
-// plainName is the name of a member in small letters, without digits and what separates its words; "-" for a long one.
+// plainName returns the name of a member in lower case, without digits and separators; "-" for a long one.
 func plainName(key []byte) string {
 	if len(key) > 64 {
 		return "-"

@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// A placeholder is <TYPE_SUFFIX>. The suffix is a keyed hash of type and value: the same value has the same placeholder in all turns of a tenant's
-// conversations and in all gateways with the same key, so that nothing is stored between turns and prompts keep their beginnings.
+// A placeholder is <TYPE_SUFFIX>. The suffix is a keyed hash of type and value: a value has the same placeholder in all turns of a tenant's conversations and in all
+// gateways with the same key. Nothing is therefore stored between turns, and prompts keep their prefixes (for prompt caches).
 const (
 	suffixBytes = 5
 	suffixLen   = 8
@@ -32,7 +32,7 @@ var (
 	}()
 )
 
-// Key is what placeholders are derived with. Who has it can test whether a placeholder stands for a guessed value.
+// Key is the secret for the derivation of placeholders. With it, a guessed value can be tested against a placeholder.
 type Key [sha256.Size]byte
 
 // TenantKey derives a tenant's key from a gateway's secret.
@@ -43,50 +43,50 @@ func TenantKey(secret []byte, tenant string) (k Key) {
 	return k
 }
 
-// Vault has the values of one conversation and their placeholders, in memory alone. For all texts that were masked with it, restoring a masked text gives the
-// text. Not safe for concurrent use; restoring is, once nothing is masked any more.
+// Vault has the values of one conversation and their placeholders, only in memory. Restoring a text that was masked with it returns the original text. Not safe for
+// concurrent use; restoring is, after all texts were masked.
 type Vault struct {
-	mac     hash.Hash         // with the tenant's key
-	holders map[string]string // by value
-	values  map[string]string // by placeholder
-	lengths map[[4]byte][]int // of values, by their first bytes
-	starts  [256]bool         // first bytes of values
-	shy     map[string]bool   // values that are replaced only where a string is the value and nothing else
-	adopted []string          // placeholders
-	sorted  bool              // of adopted
-	scratch []byte
-	work    int // bytes of texts that were compared with values
-	allowed int // so many may be
+	mac          hash.Hash         // with the tenant's key
+	holders      map[string]string // by value
+	values       map[string]string // by placeholder
+	lengths      map[[4]byte][]int // lengths of values, by their first bytes
+	starts       [256]bool         // first bytes of values
+	wholeOnly    map[string]bool   // values that are only replaced if they are a whole string
+	placeholders []string          // placeholders
+	sorted       bool              // whether placeholders is sorted
+	scratch      []byte
+	work         int // bytes that were compared with values
+	allowed      int // limit of work
 }
 
-// How many bytes of texts are compared with values: in any case, and for each byte of a text. Texts that people and programs write need far less.
+// The limit of bytes that are compared with values: a fixed part, and a part per byte of the texts. Normal texts need far less.
 const (
 	freeWork    = 1 << 24
 	workPerByte = 64
 )
 
-// Exhausted reports whether so much was compared that Mask has left out places where a value may stand: what it returned must not be used. It takes values that are made
-// for it.
+// Exhausted reports whether the limit of comparisons was reached, so that Mask may have missed values: its results must not be used. Only values that are crafted for
+// it reach the limit.
 func (v *Vault) Exhausted() bool { return v.work > v.allowed }
 
 // NewVault returns an empty vault.
 func NewVault(k Key) *Vault {
-	return &Vault{mac: hmac.New(sha256.New, k[:]), holders: map[string]string{}, values: map[string]string{}, lengths: map[[4]byte][]int{}, shy: map[string]bool{}, allowed: freeWork}
+	return &Vault{mac: hmac.New(sha256.New, k[:]), holders: map[string]string{}, values: map[string]string{}, lengths: map[[4]byte][]int{}, wholeOnly: map[string]bool{}, allowed: freeWork}
 }
 
-// Len is the number of values.
+// Len returns the number of values.
 func (v *Vault) Len() int { return len(v.values) }
 
-// Holder is the placeholder of a value, which it gets on first use; the type is that of the first use.
+// Holder returns the placeholder of a value. It is created on first use, with the type of that use.
 func (v *Vault) Holder(t Type, value string) string {
 	if h, ok := v.holders[value]; ok {
 		return h
 	}
-	h := v.draw(t, value)
+	h := v.newHolder(t, value)
 	v.holders[value], v.values[h] = h, value
-	v.adopted, v.sorted = append(v.adopted, h), false
+	v.placeholders, v.sorted = append(v.placeholders, h), false
 	if t == Name && isCommonWord(value) {
-		v.shy[value] = true
+		v.wholeOnly[value] = true
 	}
 	if len(value) >= 4 && t != lookalike {
 		first := [4]byte([]byte(value[:4]))
@@ -99,14 +99,14 @@ func (v *Vault) Holder(t Type, value string) string {
 	return h
 }
 
-// isCommonWord reports whether a name may be another word elsewhere, such as Will and Mark: one word of a script with capitals.
+// isCommonWord reports whether a name may be a common word elsewhere, such as Will and Mark: a single word of a script with capitals.
 func isCommonWord(name string) bool {
 	first, _ := utf8.DecodeRuneInString(name)
 	return unicode.IsUpper(first) && !strings.ContainsAny(name, " -")
 }
 
-// draw derives a placeholder that no other value has.
-func (v *Vault) draw(t Type, value string) string {
+// newHolder derives a placeholder that no other value has.
+func (v *Vault) newHolder(t Type, value string) string {
 	m := v.mac
 	var sum [sha256.Size]byte
 	for n := uint32(0); ; n++ {
@@ -121,15 +121,15 @@ func (v *Vault) draw(t Type, value string) string {
 	}
 }
 
-// Learn gives placeholders to the values of a text, so that Mask replaces them in other texts too, where nothing tells what they are.
+// Learn creates placeholders for the values of a text, so that Mask replaces them in other texts, too, where they are not detected.
 func (v *Vault) Learn(text string, spans []Span) {
 	for _, s := range spans {
 		v.Holder(s.Type, text[s.Start:s.End])
 	}
 }
 
-// Mask replaces the values of a text, which are sorted and do not overlap, and all others that the vault knows, where they are not part of a longer word: names of
-// one word only where they are a string, or the text.
+// Mask replaces the values of a text, which are sorted and do not overlap, and all other values of the vault that are not part of a longer word; names of one word
+// only if they are a whole string or the whole text.
 func (v *Vault) Mask(text string, spans []Span) string {
 	if h, ok := v.holders[text]; ok {
 		return h
@@ -150,7 +150,7 @@ func (v *Vault) Mask(text string, spans []Span) string {
 	return string(out)
 }
 
-// maskKnown appends text[from:to] without known values and look-alikes of placeholders.
+// maskKnown appends text[from:to] with known values and look-alikes of placeholders replaced.
 func (v *Vault) maskKnown(out []byte, text string, from, to int) []byte {
 	done := from
 	for i := from; i < to; {
@@ -159,10 +159,10 @@ func (v *Vault) maskKnown(out []byte, text string, from, to int) []byte {
 		case c == '<':
 			n = holderLen(text[i:to])
 			if n == 0 {
-				n = v.known(text, i, to)
+				n = v.knownLen(text, i, to)
 			}
 		case v.starts[c]:
-			n = v.known(text, i, to)
+			n = v.knownLen(text, i, to)
 		}
 		if n == 0 {
 			i++
@@ -176,8 +176,8 @@ func (v *Vault) maskKnown(out []byte, text string, from, to int) []byte {
 	return append(out, text[done:to]...)
 }
 
-// known is the length of the longest known value at i; 0 for none.
-func (v *Vault) known(text string, i, to int) int {
+// knownLen returns the length of the longest knownLen value at i; 0 for none.
+func (v *Vault) knownLen(text string, i, to int) int {
 	if to-i < 4 || i > 0 && inWord(text[i-1], text[i]) {
 		return 0
 	}
@@ -190,7 +190,7 @@ func (v *Vault) known(text string, i, to int) int {
 			continue
 		}
 		v.work += n
-		if _, ok := v.holders[text[i:end]]; ok && (!v.shy[text[i:end]] || i > 0 && text[i-1] == '"' && end < len(text) && text[end] == '"') {
+		if _, ok := v.holders[text[i:end]]; ok && (!v.wholeOnly[text[i:end]] || i > 0 && text[i-1] == '"' && end < len(text) && text[end] == '"') {
 			return n
 		}
 	}
@@ -200,7 +200,7 @@ func (v *Vault) known(text string, i, to int) int {
 // inWord reports whether two bytes belong to one word.
 func inWord(a, b byte) bool { return classes[a]&word != 0 && classes[b]&word != 0 }
 
-// holderLen is the length of the text at the start of s that has the form of a placeholder; 0 for none.
+// holderLen returns the length of the text at the start of s that has the form of a placeholder; 0 for none.
 func holderLen(s string) int {
 	end := strings.IndexByte(s[:min(len(s), maxHolder)], '>')
 	if end < len("<A_")+suffixLen {
@@ -218,7 +218,7 @@ func holderLen(s string) int {
 	return end + 1
 }
 
-// Restore puts the values back into a text. Only exact placeholders are known.
+// Restore replaces the placeholders in a text by their values. Only exact placeholders are replaced.
 func (v *Vault) Restore(text string) string {
 	if len(v.values) == 0 || strings.IndexByte(text, '<') < 0 {
 		return text

@@ -24,7 +24,7 @@ func spans(t testing.TB, text string) []pii.Span {
 	return s
 }
 
-// restored feeds a text in pieces that end where cut says: bit i%64 for byte i.
+// restored feeds a text in pieces: bit i%64 of cut is set if a piece ends at byte i.
 func restored(v *pii.Vault, text string, inJSON bool, cut uint64) string {
 	r := v.NewRestorer(inJSON)
 	var out []byte
@@ -76,7 +76,7 @@ func TestManyValuesDoNotCollide(t *testing.T) {
 	}
 }
 
-// A value that one text tells by its label is masked in another text without one, unless it is part of a longer word there.
+// TestAKnownValueIsMaskedEverywhere: a value that is found by its label in one text is masked in another text without a label, unless it is part of a longer word.
 func TestAKnownValueIsMaskedEverywhere(t *testing.T) {
 	v := pii.NewVault(tenant)
 	labelled, bare := "Tel. 030 901820", "ask 030 901820, not x030 901820 or 030 9018201"
@@ -107,7 +107,7 @@ func TestLookAlikesOfPlaceholdersSurvive(t *testing.T) {
 	}
 }
 
-// TestK66APlaceholderIsRestoredWhereverItIsCut: in text, and in the JSON of tool arguments, where < and > may come escaped.
+// TestK66APlaceholderIsRestoredWhereverItIsCut, in text and in JSON tool arguments, where < and > may be escaped.
 func TestK66APlaceholderIsRestoredWhereverItIsCut(t *testing.T) {
 	v := pii.NewVault(tenant)
 	quoted := "O\"Brien\\\n<é>"
@@ -151,8 +151,8 @@ func TestOnlyWhatMayBecomeAPlaceholderIsHeldBack(t *testing.T) {
 	}
 }
 
-// FuzzAnyTextSurvivesMaskingAndRestoring: restore(mask(x)) = x, wherever the masked text is cut, also where x itself has placeholders and other texts were masked
-// before; in JSON the same holds for the string.
+// FuzzAnyTextSurvivesMaskingAndRestoring: restore(mask(x)) = x, however the masked text is split, also if x has placeholders and other texts were masked before. The
+// same holds for strings in JSON.
 func FuzzAnyTextSurvivesMaskingAndRestoring(f *testing.F) {
 	holder := pii.NewVault(tenant).Holder(pii.Email, "a@b.com")
 	for _, s := range []string{
@@ -182,7 +182,7 @@ func FuzzAnyTextSurvivesMaskingAndRestoring(f *testing.F) {
 			return
 		}
 		inJSON := jsonx.AppendString(nil, masked)
-		if cut&1 == 0 { // as Go and others write it
+		if cut&1 == 0 { // like Go's encoder
 			inJSON = bytes.ReplaceAll(bytes.ReplaceAll(inJSON, []byte("<"), []byte(`\u003c`)), []byte(">"), []byte(`\u003e`))
 		}
 		var got string
@@ -192,7 +192,7 @@ func FuzzAnyTextSurvivesMaskingAndRestoring(f *testing.F) {
 	})
 }
 
-// isPart reports whether a value is in a masked text only inside of longer words, or of placeholders.
+// isPart reports whether a value is in a masked text only within longer words or placeholders.
 func isPart(masked, value string) bool {
 	word := func(c byte) bool { return c == '_' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' }
 	for at := 0; ; at++ {
@@ -231,7 +231,7 @@ func FuzzResolvingAgainChangesNothing(f *testing.F) {
 		if again := pii.Resolve(out, n); !slices.Equal(again, out) {
 			t.Fatalf("%v, and then %v", out, again)
 		}
-		for _, s := range in { // whatever is left out overlaps one that stays
+		for _, s := range in { // every removed span overlaps a kept one
 			if s.Start < 0 || s.End > n || s.Start >= s.End {
 				continue
 			}
@@ -244,7 +244,7 @@ func FuzzResolvingAgainChangesNothing(f *testing.F) {
 
 func text10KB(piece string) string { return strings.Repeat(piece, 10_240/len(piece)+1)[:10_240] }
 
-// BenchmarkMask10KB masks prose without values, and a text that is full of them.
+// BenchmarkMask10KB masks prose without values, and a text with many of them.
 func BenchmarkMask10KB(b *testing.B) {
 	clean := text10KB("The parcel left the depot in the morning, and it is expected to arrive within 3 days; see section 4.2 for details. ")
 	dense := ""

@@ -2,17 +2,17 @@ package pii
 
 import "strings"
 
-// Phone numbers and cards in digits of full width, as East Asian keyboards write them (０９０－１２３４－５６７８), are found in a copy of the text in which those digits, and the
-// marks and spaces of full width, are ASCII.
+// Phone numbers and cards in full-width digits, as typed on East Asian keyboards (０９０－１２３４－５６７８), are found in a copy of the text in which full-width digits,
+// marks and spaces are ASCII.
 
-// wide appends such values of a text, and may append again what is known.
-func (d Detectors) wide(text string, masks wanted, out []Span) []Span {
+// wideNumbers appends such values of a text, and may repeat values that were found already.
+func (d Detectors) wideNumbers(text string, masks typeSet, out []Span) []Span {
 	if masks &= bitOf(Card) | bitOf(Phone); masks == 0 || !hasWide(text) {
 		return out
 	}
-	s := scan{Detectors: d, text: narrow(text), masks: masks}
+	s := scan{Detectors: d, text: narrow(text), want: masks}
 	s.run()
-	at, narrowed := 0, 0 // of one place, in both texts
+	at, narrowed := 0, 0 // the same position in both texts
 	place := func(to int) int {
 		for ; narrowed < to; narrowed++ {
 			_, n := narrowAt(text, at)
@@ -27,7 +27,7 @@ func (d Detectors) wide(text string, masks wanted, out []Span) []Span {
 	return out
 }
 
-// hasWide reports whether a text has a digit of full width.
+// hasWide reports whether a text has a full-width digit.
 func hasWide(text string) bool {
 	for {
 		i := strings.Index(text, "\xef\xbc")
@@ -41,7 +41,7 @@ func hasWide(text string) bool {
 	}
 }
 
-// isWideDigit reports whether a text begins with a digit of full width.
+// isWideDigit reports whether a text begins with a full-width digit.
 func isWideDigit(text string) bool {
 	return len(text) > 2 && text[:2] == "\xef\xbc" && text[2] >= 0x90 && text[2] <= 0x99
 }
@@ -56,7 +56,7 @@ func narrow(text string) string {
 	return string(b)
 }
 
-// narrowAt is the byte in ASCII for the n bytes at i, or the byte there.
+// narrowAt returns the ASCII byte for the n bytes of a full-width character at i, or the byte at i.
 func narrowAt(text string, i int) (c byte, n int) {
 	const size = 3
 	if text[i] < 0xe2 || i+size > len(text) {

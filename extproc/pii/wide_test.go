@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestNumbersInDigitsOfFullWidth: with their marks and spaces, and beside digits in ASCII; nothing else in such digits is taken for one.
+// TestNumbersInDigitsOfFullWidth: with full-width marks and spaces, and beside ASCII digits; other numbers in such digits are not found.
 func TestNumbersInDigitsOfFullWidth(t *testing.T) {
 	for _, row := range []struct {
 		text string

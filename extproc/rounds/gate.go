@@ -99,19 +99,19 @@ func (g *Gate) Read(ctx context.Context, ev *chat.Event) {
 			return
 		}
 		g.forwarded = true
-		g.pass(ctx, ev)
+		g.forwardBlock(ctx, ev)
 	case chat.ToolArgs:
 		if c := g.partial[ev.Index]; c != nil {
 			c.args = append(c.args, ev.Text...)
 			return
 		}
-		g.pass(ctx, ev)
+		g.forwardBlock(ctx, ev)
 	case chat.BlockStop:
 		if g.partial[ev.Index] != nil {
 			g.complete(ctx, ev.Index)
 			return
 		}
-		g.pass(ctx, ev)
+		g.forwardBlock(ctx, ev)
 	case chat.Stop:
 		stop := plain(ev)
 		g.stop = &stop
@@ -123,7 +123,7 @@ func (g *Gate) Read(ctx context.Context, ev *chat.Event) {
 		g.Sink.Take(ctx, ev)
 	case chat.Other: // only meaningful beside the provider's own bytes
 	case chat.Text, chat.Thought, chat.Signature, chat.Redacted, chat.Refusal:
-		g.pass(ctx, ev)
+		g.forwardBlock(ctx, ev)
 	}
 }
 
@@ -134,7 +134,7 @@ func (g *Gate) extra(ctx context.Context, ev *chat.Event) {
 	case ev.IsAhead():
 		g.ahead[ev.Index] = append(g.ahead[ev.Index], plain(ev))
 	case g.opened:
-		g.pass(ctx, ev)
+		g.forwardBlock(ctx, ev)
 	default:
 		g.head = append(g.head, plain(ev))
 	}
@@ -185,8 +185,8 @@ func (g *Gate) number(ctx context.Context, index int) int {
 	return n
 }
 
-// pass forwards an event, with the client's number of its block.
-func (g *Gate) pass(ctx context.Context, ev *chat.Event) {
+// forwardBlock forwards an event, with the client's number of its block.
+func (g *Gate) forwardBlock(ctx context.Context, ev *chat.Event) {
 	g.begin(ctx)
 	e := *ev
 	e.Raw, e.Tail, e.ModelSpan, e.UsageChunk = nil, false, chat.Span{}, false
@@ -283,7 +283,7 @@ func (g *Gate) end(ctx context.Context) {
 			g.complete(ctx, ev.Index)
 		}
 	}
-	if g.Again = g.mayGoOn(); g.Again {
+	if g.Again = g.needsRound(); g.Again {
 		g.closeBlocks(ctx)
 		return
 	}
@@ -297,15 +297,15 @@ func (g *Gate) end(ctx context.Context) {
 		}
 		g.forward(ctx, g.stop)
 	}
-	g.passUsage(ctx)
+	g.forwardUsage(ctx)
 	g.forward(ctx, &chat.Event{Kind: chat.End})
 }
 
 // degradedRounds is the entry in X-Bardo-Degraded if the model calls the gateway's tools in the last round.
 const degradedRounds = "tool_rounds"
 
-// mayGoOn reports whether the gateway executes the calls of a complete answer, and another round follows.
-func (g *Gate) mayGoOn() bool {
+// needsRound reports whether the gateway executes the calls of a complete answer, and another round follows.
+func (g *Gate) needsRound() bool {
 	if len(g.Calls) == 0 || g.forwarded || g.Sink.IsOver() {
 		return false
 	}
@@ -323,8 +323,8 @@ func (g *Gate) closeBlocks(ctx context.Context) {
 	g.open = nil
 }
 
-// passUsage forwards the provider's usage events; after several rounds, the sum over all.
-func (g *Gate) passUsage(ctx context.Context) {
+// forwardUsage forwards the provider's usage events; after several rounds, the sum over all.
+func (g *Gate) forwardUsage(ctx context.Context) {
 	if g.State.Done == 0 {
 		for i := range g.usage {
 			g.forward(ctx, &g.usage[i])

@@ -16,7 +16,7 @@ import (
 	"bardo.money/gateway/extproc/wire"
 )
 
-// finder is a layer with the tools find and run; a call of run is the client's.
+// finder is a layer with the tools find and run; calls of run are translated to the client's tool.
 type finder struct{}
 
 func (finder) Translate(_ *pipeline.Exchange, c *chat.ToolCall) (own chat.ToolCall, ok bool) {
@@ -27,7 +27,7 @@ func (finder) Answer(context.Context, *pipeline.Exchange, *chat.ToolCall, int) p
 	return pipeline.Result{Text: "found"}
 }
 
-// client takes what a gate lets pass.
+// client collects the events that a gate forwards.
 type client struct {
 	held []chat.Event
 	over bool
@@ -40,7 +40,7 @@ func (c *client) Take(_ context.Context, ev *chat.Event) {
 
 func (c *client) IsOver() bool { return c.over }
 
-// gated is a gate of a request that has had so many of its four rounds, with so many blocks, and its client.
+// gated returns a gate of a request with four rounds, of which done are finished with blocks content blocks, and its client.
 func gated(done, blocks int) (*rounds.Gate, *client) {
 	v := &request.View{Config: &runtime.Config{}}
 	v.Request = &chat.Request{Choices: 1}
@@ -62,11 +62,11 @@ func toolCall(index int, name, args string) []chat.Event {
 	}
 }
 
-func said(index int, text string) []chat.Event {
+func textOf(index int, text string) []chat.Event {
 	return []chat.Event{{Kind: chat.Text, Index: index, Text: []byte(text)}, {Kind: chat.BlockStop, Index: index}}
 }
 
-// answerOf are the events of an answer with some content.
+// answerOf returns the events of an answer with content.
 func answerOf(stop chat.StopReason, content ...[]chat.Event) []chat.Event {
 	out := []chat.Event{{Kind: chat.Start, ID: "x"}}
 	for _, c := range content {
@@ -75,7 +75,7 @@ func answerOf(stop chat.StopReason, content ...[]chat.Event) []chat.Event {
 	return append(out, chat.Event{Kind: chat.Stop, Reason: stop}, chat.Event{Kind: chat.UsageInfo, Usage: chat.Usage{Input: 5, Output: 1, Final: true}}, chat.Event{Kind: chat.End})
 }
 
-// TestWhatAGateLetsPass: the rest of an answer, under new numbers, and the client's calls; the answer goes on, or ends.
+// TestWhatAGateLetsPass: text and the client's calls, with the client's block numbers; another round follows, or the answer ends.
 func TestWhatAGateLetsPass(t *testing.T) {
 	for _, row := range []struct {
 		about  string
@@ -84,11 +84,11 @@ func TestWhatAGateLetsPass(t *testing.T) {
 		again  bool
 		want   string
 	}{
-		{"text alone", answerOf(chat.StopEnd, said(0, "a")), 0, false, "start 0.0:a 0.0| stop=end used=5/1 end"},
-		{"a search", answerOf(chat.StopTool, said(0, "a"), toolCall(1, "find", "{}")), 0, true, "start 0.0:a 0.0| "},
+		{"text alone", answerOf(chat.StopEnd, textOf(0, "a")), 0, false, "start 0.0:a 0.0| stop=end used=5/1 end"},
+		{"a search", answerOf(chat.StopTool, textOf(0, "a"), toolCall(1, "find", "{}")), 0, true, "start 0.0:a 0.0| "},
 		{"a search that the provider did not stop for", answerOf(chat.StopEnd, toolCall(0, "find", "{}")), 0, true, ""},
-		{"a search without a round left", answerOf(chat.StopTool, said(0, "a"), toolCall(1, "find", "{}")), 4, false, "start 0.0:a 0.0| stop=end used=5/1 end"},
-		{"a search that was cut", answerOf(chat.StopLength, said(0, "a"), toolCall(1, "find", `{"q`)), 0, false, "start 0.0:a 0.0| stop=length used=5/1 end"},
+		{"a search without a round left", answerOf(chat.StopTool, textOf(0, "a"), toolCall(1, "find", "{}")), 4, false, "start 0.0:a 0.0| stop=end used=5/1 end"},
+		{"a search that was cut", answerOf(chat.StopLength, textOf(0, "a"), toolCall(1, "find", `{"q`)), 0, false, "start 0.0:a 0.0| stop=length used=5/1 end"},
 		{"a call that is translated", answerOf(chat.StopTool, toolCall(0, "run", "{}")), 0, false, "start real({}) 0.0| stop=tool used=5/1 end"},
 		{"without arguments", answerOf(chat.StopTool, []chat.Event{toolCall(0, "run", "")[0]}), 0, false, "start real({}) 0.0| stop=tool used=5/1 end"},
 		{"both kinds", answerOf(chat.StopTool, toolCall(0, "find", "{}"), toolCall(1, "own", "{}"), toolCall(2, "run", "[]")), 0, false, "start own({}) 0.0| real([]) 0.1| stop=tool used=5/1 end"},
@@ -103,7 +103,8 @@ func TestWhatAGateLetsPass(t *testing.T) {
 	}
 }
 
-// TestWhatIsKnownOfABlockComesWithIt: before it and under its new number, also in a later round. What is known of a call of the gateway's own goes with the call.
+// TestWhatIsKnownOfABlockComesWithIt: early events about a block are forwarded before it, with its new number, also in a later round. Those about a call that the
+// gateway executes are dropped with the call.
 func TestWhatIsKnownOfABlockComesWithIt(t *testing.T) {
 	ahead := func(index int, id string) []chat.Event {
 		return []chat.Event{{Kind: chat.Extra, ID: chat.ItemID, Index: index, Text: []byte(id), Redundant: true}}
@@ -114,7 +115,7 @@ func TestWhatIsKnownOfABlockComesWithIt(t *testing.T) {
 			g.State.Encoder = struct{ wire.Encoder }{}
 		}
 		events := answerOf(chat.StopTool, ahead(0, "thought"), []chat.Event{{Kind: chat.Thought, Text: []byte("hm")}, {Kind: chat.BlockStop}},
-			ahead(1, "found"), toolCall(1, "find", "{}"), ahead(2, "message"), said(2, "a"), ahead(3, "called"), toolCall(3, "run", "{}"))
+			ahead(1, "found"), toolCall(1, "find", "{}"), ahead(2, "message"), textOf(2, "a"), ahead(3, "called"), toolCall(3, "run", "{}"))
 		for i := range events {
 			g.Read(t.Context(), &events[i])
 		}
@@ -130,7 +131,7 @@ func TestWhatIsKnownOfABlockComesWithIt(t *testing.T) {
 	}
 }
 
-// spellCalls writes events in one line: choice and block of content, names and arguments of calls.
+// spellCalls formats events in one line: choice and block of content, names and arguments of calls.
 func spellCalls(events []chat.Event) string {
 	var b strings.Builder
 	for i := range events {
@@ -158,8 +159,8 @@ func spellCalls(events []chat.Event) string {
 	return b.String()
 }
 
-// TestAnyAnswerThroughAGateIsOne: whatever blocks come in whatever order, the client's events begin once, end once, use no number of an earlier round's block, and hold no
-// call of a layer's.
+// TestAnyAnswerThroughAGateIsOne: for any blocks in any order, the client's events begin once, end once, use no block numbers of earlier rounds, and have no calls of
+// layers' tools.
 func TestAnyAnswerThroughAGateIsOne(t *testing.T) {
 	for seed := range uint64(3000) {
 		rng := rand.New(rand.NewPCG(seed, 7))
@@ -168,7 +169,7 @@ func TestAnyAnswerThroughAGateIsOne(t *testing.T) {
 		for range rng.IntN(12) {
 			index := rng.IntN(4)
 			events = append(events, [][]chat.Event{
-				said(index, "t")[:1+rng.IntN(2)],
+				textOf(index, "t")[:1+rng.IntN(2)],
 				toolCall(index, []string{"find", "run", "own"}[rng.IntN(3)], "{}")[:1+rng.IntN(3)],
 				{{Kind: chat.BlockStop, Index: index}},
 				{{Kind: chat.UsageInfo, Usage: chat.Usage{Output: 1}}},

@@ -208,7 +208,7 @@ func (l Layer) plan(x *pipeline.Exchange) *state {
 	for i := range s.spans {
 		sp := &s.spans[i]
 		sp.key = sp.keyOf(l.Detector, t)
-		sp.finding, sp.known = l.Detector.Known(sp.key)
+		sp.finding, sp.known = l.Detector.Cached(sp.key)
 	}
 	return s
 }
