@@ -33,7 +33,7 @@ var auditCases = []struct {
 		"every balance is the sum of its entries", "account k has a balance of 0 and entries of 4000000",
 	},
 	{
-		"money held by nobody", `UPDATE balance SET held = 5`,
+		"held money without a block", `UPDATE balance SET held = 5`,
 		"what is held lies in open blocks", "account k holds 5 and has 0 in 0 blocks",
 	},
 	{
@@ -113,7 +113,7 @@ INSERT INTO journal VALUES (1, 'same', 'deposit', 0, ''), (2, 'same', 'charge', 
 	},
 }
 
-func TestAuditFindsWhatIsWrong(t *testing.T) {
+func TestAuditFindsViolations(t *testing.T) {
 	for _, c := range auditCases {
 		if c.check == "the file is intact" && inPostgres(t) {
 			continue
@@ -170,9 +170,9 @@ func TestAnAuditLeavesARunningGatewaysBlocksAlone(t *testing.T) {
 	}
 }
 
-// TestAnAuditLooksAgainAtWhatLogsSay: logs and store are read one after the other, so that what is wrong between them is looked at again; what stays is
-// offending. What is only wrong by then is not of the audit's moment.
-func TestAnAuditLooksAgainAtWhatLogsSay(t *testing.T) {
+// TestAnAuditChecksDiscrepanciesOfLogsAgain: logs and store are read one after the other, so discrepancies between them are checked again; those that remain are
+// offending. New ones are not of the audit's snapshot, and are left out.
+func TestAnAuditChecksDiscrepanciesOfLogsAgain(t *testing.T) {
 	for _, c := range []struct {
 		check, offending, wrong, right string
 		applied                        bool
@@ -196,9 +196,9 @@ func TestAnAuditLooksAgainAtWhatLogsSay(t *testing.T) {
 			if c.applied {
 				flush(t, l)
 			}
-			look := func(patience time.Duration, between string) (audit.Report, audit.Check) {
+			look := func(wait time.Duration, between string) (audit.Report, audit.Check) {
 				change(t, path, c.wrong)
-				r, err := audit.Run(t.Context(), l.reads, l.path, patience, func() chargelog.Waiting {
+				r, err := audit.Run(t.Context(), l.reads, l.path, wait, func() chargelog.Waiting {
 					if between != "" {
 						change(t, path, between, `UPDATE request SET amount = amount + 5 WHERE id = 'other'`)
 					}

@@ -35,12 +35,12 @@ func newBatchStore(t testing.TB) batchStore {
 			balance = usd
 		}
 		withKey(t, l, id, balance)
-		l.Release(reserve(t, l, id, "block", balance/2)) // half of it is in the block
+		l.Release(reserve(t, l, id, "block", balance/2)) // half of the balance is in the block
 	}
 	return batchStore{l, t}
 }
 
-// apply applies entries in one group, and returns what their receipts say.
+// apply applies entries in one group, and returns their receipts.
 func (s batchStore) apply(entries ...chargelog.Entry) (receipts []string) {
 	s.t.Helper()
 	ops := make([]*commit.Op, len(entries))
@@ -95,7 +95,7 @@ func (s batchStore) contents() (all []string) {
 	return all
 }
 
-// randomEntry is a charge: most often one that takes what the block has for it, sometimes of an id that was used before.
+// randomEntry is a charge: usually one that the block pays in full, sometimes with an id that was used before.
 func randomEntry(random *rand.Rand) chargelog.Entry {
 	n := random.IntN(100_000)
 	if random.IntN(60) == 0 {
@@ -123,9 +123,9 @@ func randomEntry(random *rand.Rand) chargelog.Entry {
 	return e
 }
 
-// TestAGroupIsAppliedLikeItsChargesOneByOne: whatever is in a group, the store and the receipts are as if each charge had been applied alone.
+// TestAGroupIsAppliedLikeItsChargesOneByOne: for any group, the store and the receipts are the same as if each charge had been applied alone.
 func TestAGroupIsAppliedLikeItsChargesOneByOne(t *testing.T) {
-	for seed := range uint64(often(t, 3, 30)) {
+	for seed := range uint64(iterations(t, 3, 30)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(seed, 4))
@@ -163,7 +163,7 @@ func TestAGroupIsAppliedLikeItsChargesOneByOne(t *testing.T) {
 	}
 }
 
-// countUpdates is the trigger of the test below in PostgreSQL.
+// countUpdates creates the triggers of the test below in PostgreSQL.
 const countUpdates = `CREATE TABLE changed (what TEXT)
 --
 CREATE FUNCTION note() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN INSERT INTO changed VALUES (TG_TABLE_NAME); RETURN NEW; END $$
@@ -172,7 +172,7 @@ CREATE TRIGGER of_balance AFTER UPDATE ON balance FOR EACH ROW EXECUTE FUNCTION 
 --
 CREATE TRIGGER of_block AFTER UPDATE ON block FOR EACH ROW EXECUTE FUNCTION note()`
 
-// TestABalanceIsUpdatedOnceForAGroup: the charges of one key in a group are one change of its balance and of its block.
+// TestABalanceIsUpdatedOnceForAGroup: the charges of one key in a group are one update of its balance and one of its block.
 func TestABalanceIsUpdatedOnceForAGroup(t *testing.T) {
 	s := newBatchStore(t)
 	err := s.do(func(b *book) error {

@@ -21,7 +21,7 @@ import (
 	"bardo.money/gateway/policy/ledger/commit"
 )
 
-// BenchmarkPairs is a reserve and a durable capture by 128 workers, at the rate that lasts.
+// BenchmarkPairs is a reserve and a durable capture by 128 workers, at the sustained rate.
 func BenchmarkPairs(b *testing.B) {
 	l := gateway(b, storePath(b))
 	const keys = 16
@@ -36,7 +36,7 @@ func BenchmarkPairs(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			n := next.Add(1)
-			h, err := reserveWhenItCan(b, l, policy.Account(strconv.FormatInt(n%keys, 10)), strconv.FormatInt(n, 10))
+			h, err := reserveWithRetry(b, l, policy.Account(strconv.FormatInt(n%keys, 10)), strconv.FormatInt(n, 10))
 			if err != nil {
 				b.Error(err)
 				return
@@ -51,8 +51,8 @@ func BenchmarkPairs(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pairs/s")
 }
 
-// reserveWhenItCan waits while too many charges wait for the store.
-func reserveWhenItCan(b *testing.B, l *Ledger, of policy.Account, request string) (*Hold, error) {
+// reserveWithRetry reserves, and retries while too many charges wait for the store.
+func reserveWithRetry(b *testing.B, l *Ledger, of policy.Account, request string) (*Hold, error) {
 	b.Helper()
 	for {
 		h, err := l.Reserve(b.Context(), of, request, 2000)
@@ -97,7 +97,7 @@ func BenchmarkPairsOfTwoProcesses(b *testing.B) {
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if err := own.one(b.Context(), l, "parent"); err != nil {
+			if err := own.runPair(b.Context(), l, "parent"); err != nil {
 				b.Error(err)
 				return
 			}
@@ -126,7 +126,7 @@ const benchKeys = 16
 // pairCount counts pairs of a reserve and a capture.
 type pairCount struct{ pairs, worst atomic.Int64 }
 
-func (c *pairCount) one(ctx context.Context, l *Ledger, who string) error {
+func (c *pairCount) runPair(ctx context.Context, l *Ledger, who string) error {
 	n := c.pairs.Add(1)
 	began := time.Now()
 	h, err := l.Reserve(ctx, policy.Account(strconv.FormatInt(n%benchKeys, 10)), who+strconv.FormatInt(n, 10), 2000)
@@ -144,8 +144,8 @@ func (c *pairCount) one(ctx context.Context, l *Ledger, who string) error {
 	}
 }
 
-// pairsUntilTold is what the child process does.
-func pairsUntilTold(path string) error {
+// servePairs is run by the child process.
+func servePairs(path string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	l, err := open(ctx, path, Options{Gateway: true})
@@ -157,7 +157,7 @@ func pairsUntilTold(path string) error {
 	for range 128 {
 		workers.Go(func() error {
 			for ctx.Err() == nil {
-				if err := count.one(context.WithoutCancel(ctx), l, "child"); err != nil {
+				if err := count.runPair(context.WithoutCancel(ctx), l, "child"); err != nil {
 					return err
 				}
 			}
@@ -172,7 +172,7 @@ func pairsUntilTold(path string) error {
 	return err
 }
 
-// BenchmarkCaptureAlone is a durable capture that shares its commit with nobody.
+// BenchmarkCaptureAlone is a durable capture that is committed alone.
 func BenchmarkCaptureAlone(b *testing.B) {
 	l := gateway(b, storePath(b))
 	withKey(b, l, "k", 1_000_000*usd)
@@ -185,7 +185,7 @@ func BenchmarkCaptureAlone(b *testing.B) {
 	}
 }
 
-// BenchmarkApplied is a charge's whole cost: its capture, and its part of the commits that apply it.
+// BenchmarkApplied is the total cost of a charge: its capture, and its part of the commits that apply it.
 func BenchmarkApplied(b *testing.B) {
 	l := gateway(b, storePath(b))
 	withKey(b, l, "k", 1_000_000*usd)
@@ -201,7 +201,7 @@ func BenchmarkApplied(b *testing.B) {
 	flush(b, l)
 }
 
-// BenchmarkApply applies groups of 100 charges to a store that has many already: the processor's time, and what is written, of each charge.
+// BenchmarkApply applies groups of 100 charges to a store with many requests, and measures processor time and written bytes per charge.
 func BenchmarkApply(b *testing.B) {
 	for _, keys := range []int{1, 1000} {
 		b.Run(fmt.Sprint(keys, " keys"), func(b *testing.B) {
@@ -254,7 +254,7 @@ func newRequestID() string {
 	return fmt.Sprintf("req_%08x%s", time.Now().UnixMicro()>>14, rand.Text()[:16])
 }
 
-// processorTime is what the process has used.
+// processorTime is the processor time of this process.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
@@ -264,7 +264,7 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// bytesWritten is what the process has written to files.
+// bytesWritten is the number of bytes that this process has written to files.
 func bytesWritten(b *testing.B) (n int64) {
 	b.Helper()
 	text, err := os.ReadFile("/proc/self/io")
@@ -278,7 +278,7 @@ func bytesWritten(b *testing.B) (n int64) {
 	return n
 }
 
-// BenchmarkReserve is what stands before a provider's call: a reserve out of the block.
+// BenchmarkReserve is a reserve from the block, which precedes a provider's call.
 func BenchmarkReserve(b *testing.B) {
 	l := gateway(b, storePath(b))
 	withKey(b, l, "k", 1_000_000*usd)
@@ -295,7 +295,7 @@ func BenchmarkReserve(b *testing.B) {
 	})
 }
 
-// BenchmarkRecord is a request of a metered key, written behind.
+// BenchmarkRecord is a request of a metered key.
 func BenchmarkRecord(b *testing.B) {
 	l := gateway(b, storePath(b))
 	record := make([]byte, 512)

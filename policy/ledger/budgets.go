@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
-// SpentOf is what the holder of a budget was charged, or what was counted for metered keys, from the UTC day of a time until now, as SpentSince. For a project
+// SpentOf is the charges of a budget's holder, or the costs that were counted for metered keys, from the UTC day of a time until now, as SpentSince. For a project
 // it is the sum of the keys that it has now, and for an owner that of its projects' keys.
 func (l *Ledger) SpentOf(ctx context.Context, b policy.Budget, since time.Time) (sum policy.Micro, err error) {
 	defer asUnavailable(&err)

@@ -20,8 +20,8 @@ type Tokens = chargelog.Tokens
 
 // Receipt is the result of a charge.
 type Receipt struct {
-	Charged  policy.Micro // what the account paid
-	Loss     policy.Micro // what it could not pay: a loss of the operator; the key is blocked until a deposit
+	Charged  policy.Micro // paid by the account
+	Loss     policy.Micro // the unpaid part: a loss of the operator; the key is blocked until a deposit
 	Balance  policy.Micro // the balance afterwards; reservations of other requests are not subtracted
 	Repeated bool         // the request was charged before and not again
 	Late     bool         // the store cannot be written, so it is not known yet how much the balance pays: the other fields are expected values
@@ -171,7 +171,7 @@ func (b *book) numberOf(a *account) (int64, error) {
 	return b.accountOf(a.name) // the store's file was replaced since the hold was created
 }
 
-// source is what pays a charge: an account, and the gateway with its block.
+// source is the account that pays a charge, and the gateway whose block is used.
 type source struct{ account, instance int64 }
 
 // accountOf is an account's id in the store.

@@ -73,7 +73,7 @@ func TestCaptureChargesARequestOnce(t *testing.T) {
 		t.Errorf("the same hold when it was applied: %+v, want %+v", again, want)
 	}
 	capture(t, l, reserve(t, l, "k", "r", usd), usd/2)
-	wantBlockMatchesMemory(t, l, "k") // it was found to be a repetition
+	wantBlockMatchesMemory(t, l, "k") // the repetition was detected
 	wantBalance(t, l, "k", Balance{Prepaid: true, Amount: 4 * usd, Available: 4 * usd})
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
@@ -146,8 +146,8 @@ func TestALossBlocksTheKeyUntilADeposit(t *testing.T) {
 	wantClean(t, l)
 }
 
-// A balance below what is held, which only a damaged store has, is not charged a negative amount: the store refuses the charge.
-func TestADamagedBalanceIsPaidNothingBack(t *testing.T) {
+// A balance below its held amount, which only a damaged store has, is not charged a negative amount: the store refuses the charge.
+func TestADamagedBalanceIsNotChargedANegativeAmount(t *testing.T) {
 	path := storePath(t)
 	l, err := open(t.Context(), path, Options{Gateway: true, Retention: -1})
 	if err != nil {
@@ -206,8 +206,8 @@ func TestAReleaseDuringACaptureFreesNothing(t *testing.T) {
 	wantBlockMatchesMemory(t, l, "k")
 }
 
-// TestWhatALostBlockHadIsNotFree: others have given it back.
-func TestWhatALostBlockHadIsNotFree(t *testing.T) {
+// TestMoneyOfALostBlockIsNotFree: others have returned it.
+func TestMoneyOfALostBlockIsNotFree(t *testing.T) {
 	l := gateway(t, storePath(t))
 	withKey(t, l, "k", 5*usd)
 	released, charged := reserve(t, l, "k", "r", usd), reserve(t, l, "k", "s", usd)
@@ -239,7 +239,7 @@ func TestChargesOutOfRangeAreRefused(t *testing.T) {
 	}
 }
 
-func TestManyKeysAtOnce(t *testing.T) {
+func TestManyKeysConcurrently(t *testing.T) {
 	l := gateway(t, storePath(t))
 	const keys, requests = 8, 40
 	var all sync.WaitGroup
@@ -268,7 +268,7 @@ func TestManyKeysAtOnce(t *testing.T) {
 	wantClean(t, l)
 }
 
-// wantBlockMatchesMemory compares a key's block with what memory says is in it.
+// wantBlockMatchesMemory compares a key's block in the store with its state in memory.
 func wantBlockMatchesMemory(t testing.TB, l *Ledger, id policy.Account) {
 	t.Helper()
 	flush(t, l)
@@ -287,7 +287,7 @@ WHERE a.name = ? AND k.instance = ?`, id, l.instance.Load()).Scan(&block)
 	}
 }
 
-// flush applies what is in the charge log.
+// flush applies the entries of the charge log.
 func flush(t testing.TB, l *Ledger) {
 	t.Helper()
 	if err := l.do(func(*book) error { return nil }, nil); err != nil {

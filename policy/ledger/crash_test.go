@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	if path := os.Getenv(benchEnv); path != "" {
-		if err := pairsUntilTold(path); err != nil {
+		if err := servePairs(path); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// crashStepEnv says at which step the child kills itself, and whether after it: "12 true".
+// crashStepEnv is the step at which the child kills itself, and whether after it: "12 true".
 const crashStepEnv = "LEDGER_CRASH_STEP"
 
 // killSteps kills the process at a write or sync of the charge log, or at a commit of the store.
@@ -81,10 +81,10 @@ func (f killingFile) WriteAt(b []byte, at int64) (n int, err error) {
 
 func (f killingFile) Sync() error { return f.steps.step(f.File.Sync) }
 
-// crashKeys are two keys that pay, of which one runs out of money.
+// crashKeys are two prepaid keys, one of which runs out of money.
 var crashKeys = map[policy.Account]policy.Micro{"rich": 1_000_000 * usd, "poor": usd / 10}
 
-// serveUntilKilled reserves and captures without end, and writes a line for every capture that was acknowledged.
+// serveUntilKilled reserves and captures in a loop, and writes a line for every acknowledged capture.
 func serveUntilKilled(path string) error {
 	ctx := context.Background()
 	steps := killSteps{left: -1}
@@ -153,11 +153,11 @@ func TestAKilledGatewayLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	total := 0
-	for round := range often(t, 12, 200) {
+	for round := range iterations(t, 12, 200) {
 		var acks []acknowledged
 		if round%2 == 0 {
 			acks = killAfter(t, path, 1+rand.IntN(1500), "")
-		} else { // between append, sync, commit and the log's use of its files again
+		} else { // between append, sync, commit and the reuse of the log's files
 			acks = killAfter(t, path, 0, fmt.Sprint(1+rand.IntN(1000), rand.IntN(2) == 0))
 		}
 		total += len(acks)
@@ -166,7 +166,7 @@ func TestAKilledGatewayLosesNothing(t *testing.T) {
 	t.Logf("%d captures were acknowledged", total)
 }
 
-// wantAcknowledged wants each capture that a dead gateway has acknowledged to be charged once, and nothing to be held.
+// wantAcknowledged checks that each capture that a dead gateway has acknowledged was charged once, and nothing is held.
 func wantAcknowledged(t *testing.T, path string, acks []acknowledged) {
 	t.Helper()
 	cli := tool(t, path)
@@ -180,7 +180,7 @@ func wantAcknowledged(t *testing.T, path string, acks []acknowledged) {
 	wantSpentAsCharged(t, cli)
 }
 
-// killAfter lets a child serve until it has acknowledged a number of captures, or kills itself at a step, and returns all it acknowledged.
+// killAfter runs a child until it has acknowledged a number of captures, or kills itself at a step, and returns all acknowledged captures.
 func killAfter(t *testing.T, path string, captures int, step string) []acknowledged {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), os.Args[0])
@@ -212,7 +212,7 @@ func killAfter(t *testing.T, path string, captures int, step string) []acknowled
 	return acks
 }
 
-// wantSpentAsCharged compares what agents spent with what their requests were charged: either both are there, or neither.
+// wantSpentAsCharged compares agents' spending with the charges of their requests: either both are stored, or neither.
 func wantSpentAsCharged(t *testing.T, l *Ledger) {
 	t.Helper()
 	var spent, charged policy.Micro

@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/internal/seal"
 )
 
-// TestTheLastFeedbackCounts, once per request, and what it replaces is returned.
+// TestTheLastFeedbackCounts, once per request, and the replaced one is returned.
 func TestTheLastFeedbackCounts(t *testing.T) {
 	path := storePath(t)
 	l := gateway(t, path)
@@ -73,13 +73,13 @@ func TestOldFeedbackIsPruned(t *testing.T) {
 	}
 }
 
-// withTexts opens a store whose texts are encrypted with a secret.
-func withTexts(t *testing.T, path, secret string, gateway bool) *Ledger {
+// withSealer opens a store whose texts are encrypted with a secret.
+func withSealer(t *testing.T, path, secret string, gateway bool) *Ledger {
 	t.Helper()
 	return openWith(t, path, Options{Gateway: gateway, IdleReturn: time.Hour, Sealer: func() (seal.Sealer, error) { return seal.New("feedback", secret) }})
 }
 
-// storedReason is a reason as the store has it.
+// storedReason is a reason's stored form.
 func storedReason(t *testing.T, path, request string) (reason string) {
 	t.Helper()
 	db := raw(t, path)
@@ -90,10 +90,10 @@ func storedReason(t *testing.T, path, request string) (reason string) {
 	return reason
 }
 
-// TestReasonsAreStoredEncrypted: each bound to its request, and readable by its key alone.
+// TestReasonsAreStoredEncrypted: each is bound to its request, and readable only with its key.
 func TestReasonsAreStoredEncrypted(t *testing.T) {
 	path := storePath(t)
-	l := withTexts(t, path, "secret", true)
+	l := withSealer(t, path, "secret", true)
 	for request, reason := range map[string]string{"r1": "it missed the second position", "r2": "enc:is what it begins with", "r3": ""} {
 		if _, _, err := l.Rate(t.Context(), Feedback{RequestID: request, Account: "k", At: monday, Reason: reason}); err != nil {
 			t.Fatal(err)
@@ -113,7 +113,7 @@ func TestReasonsAreStoredEncrypted(t *testing.T) {
 	if f, ok, err := l.FeedbackOn(t.Context(), "r1"); err != nil || !ok || f.Reason != "" {
 		t.Errorf("another request's reason is %q %v %v", f.Reason, ok, err)
 	}
-	if f, ok, err := withTexts(t, path, "another", false).FeedbackOn(t.Context(), "r2"); err != nil || !ok || f.Reason != "" {
+	if f, ok, err := withSealer(t, path, "another", false).FeedbackOn(t.Context(), "r2"); err != nil || !ok || f.Reason != "" {
 		t.Errorf("with another key it is %q %v %v", f.Reason, ok, err)
 	}
 }
@@ -132,7 +132,7 @@ func TestReasonsOfEarlierVersionsAreEncrypted(t *testing.T) {
 	if got := storedReason(t, path, "r1"); got != "in clear" {
 		t.Errorf("without a key it is stored as %q", got)
 	}
-	later := withTexts(t, path, "secret", true)
+	later := withSealer(t, path, "secret", true)
 	polltest.Until(t, "the reason is encrypted", func() bool { return !strings.Contains(storedReason(t, path, "r1"), "clear") })
 	for request, want := range map[string]string{"r1": "in clear", "r2": ""} {
 		if f, ok, err := later.FeedbackOn(t.Context(), request); err != nil || !ok || f.Reason != want {

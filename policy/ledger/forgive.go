@@ -9,11 +9,11 @@ import (
 )
 
 type (
-	// Pardon is how a loss was forgiven.
+	// Pardon is the forgiveness of a loss.
 	Pardon = losses.Pardon
 	// Loss is a payment that never arrived.
 	Loss = losses.Loss
-	// Forgiven is what of a wallet's losses was forgiven.
+	// Forgiven is the result of Forgive.
 	Forgiven = losses.Forgiven
 )
 

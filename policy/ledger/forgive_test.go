@@ -20,8 +20,8 @@ func forgiven(t testing.TB, l *Ledger, refs ...string) Forgiven {
 	return f
 }
 
-// lose has a wallet's payment served, and taken back.
-func lose(t testing.TB, l *Ledger, ref string, cost policy.Micro) {
+// loseWalletPayment serves a wallet's payment and takes it back.
+func loseWalletPayment(t testing.TB, l *Ledger, ref string, cost policy.Micro) {
 	t.Helper()
 	credited(t, l, cost, 0, ref)
 	if r := capture(t, l, reserve(t, l, wallet, "request of "+ref, cost), cost); r.Charged != cost {
@@ -30,11 +30,11 @@ func lose(t testing.TB, l *Ledger, ref string, cost policy.Micro) {
 	takenBack(t, l, cost, ref)
 }
 
-// TestALossIsForgivenOnce: at another gateway or by a command, and its wallet is let in again by all, at once. Nothing takes it afterwards.
+// TestALossIsForgivenOnce: at another gateway or by a command, and all gateways admit its wallet again immediately. It is not collected afterwards.
 func TestALossIsForgivenOnce(t *testing.T) {
 	path := storePath(t)
 	l, other := sharing(t, path), sharing(t, path)
-	lose(t, l, "a", 5000)
+	loseWalletPayment(t, l, "a", 5000)
 	wantWallet(t, l, 0, 5000, true)
 	books := bookings(t, l)
 	for again := range 2 {
@@ -74,7 +74,7 @@ func TestALossIsForgivenOnce(t *testing.T) {
 	}
 }
 
-// bookings is all that was ever moved.
+// bookings returns all bookings.
 func bookings(t testing.TB, l *Ledger) (all []Booking) {
 	t.Helper()
 	if err := l.EachBooking(t.Context(), RequestFilter{}, func(b *Booking) error { all = append(all, *b); return nil }); err != nil {
@@ -83,13 +83,13 @@ func bookings(t testing.TB, l *Ledger) (all []Booking) {
 	return all
 }
 
-// TestOnlyWhatIsOwedIsForgiven: what was recovered is of the oldest losses, and stays recovered, and other losses stay owed.
+// TestOnlyWhatIsOwedIsForgiven: recoveries pay the oldest losses and are kept, and other losses are still owed.
 func TestOnlyWhatIsOwedIsForgiven(t *testing.T) {
 	l := gateway(t, storePath(t))
-	lose(t, l, "a", 5000)
+	loseWalletPayment(t, l, "a", 5000)
 	credited(t, l, 100, 0, "p")
 	wantWallet(t, l, 0, 4900, true)
-	loss := func(ref string, cost policy.Micro) { // while the wallet owes, credit is taken, but for what a request sets aside
+	loss := func(ref string, cost policy.Micro) { // while the wallet owes, credit is collected, except for the part set aside for a request
 		t.Helper()
 		c := Charge{RequestID: "request of " + ref, Account: wallet, Amount: cost}
 		h, err := l.CreditServed(t.Context(), wallet, cost, 0, ref, &c, nil)
@@ -114,7 +114,7 @@ func TestOnlyWhatIsOwedIsForgiven(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	wantClean(t, l)
-	credited(t, l, 1000, 0, "r") // the last loss is recovered, and then there is nothing of it to forgive
+	credited(t, l, 1000, 0, "r") // the last loss is recovered, so nothing of it is forgiven
 	wantWallet(t, l, 300, 0, false)
 	if f := forgiven(t, l); f.Amount != 0 || f.Again || f.Owed != 0 || len(f.Losses) != 3 {
 		t.Errorf("%+v", f)
@@ -126,8 +126,8 @@ func TestOnlyWhatIsOwedIsForgiven(t *testing.T) {
 	wantClean(t, l)
 }
 
-// TestALossIsWhatItsRequestCost: payments that fail together leave credit, which is taken back with the first of them; each is owed, and forgiven, with what its request
-// cost and the fee. What their credit paid besides is owed for the latest.
+// TestALossIsWhatItsRequestCost: the credit of payments that fail together is taken back with the first of them; the cost of each one's request and the fee is owed,
+// and forgiven. Other costs that their credit paid are owed for the latest.
 func TestALossIsWhatItsRequestCost(t *testing.T) {
 	l := gateway(t, storePath(t))
 	requests := map[string]string{}
@@ -147,7 +147,7 @@ func TestALossIsWhatItsRequestCost(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	flush(t, l)
-	giveBack(t, l)
+	returnUnused(t, l)
 	for i := range 3 {
 		takenBack(t, l, 9500, fmt.Sprint("p", i))
 	}
@@ -162,13 +162,13 @@ func TestALossIsWhatItsRequestCost(t *testing.T) {
 	wantClean(t, l)
 }
 
-// TestWhatIsNoLossIsNotForgiven, nor are those that are named beside it.
-func TestWhatIsNoLossIsNotForgiven(t *testing.T) {
+// TestOnlyLossesAreForgiven, nor are the losses that are named with it.
+func TestOnlyLossesAreForgiven(t *testing.T) {
 	l := gateway(t, storePath(t))
 	if _, err := l.Forgive(t.Context(), wallet, Forgiveness{}); !errors.Is(err, ErrUnknownKey) {
 		t.Errorf("an unknown wallet: %v", err)
 	}
-	lose(t, l, "a", 5000)
+	loseWalletPayment(t, l, "a", 5000)
 	withKey(t, l, "wallet_11", usd)
 	for _, refs := range [][]string{{"b"}, {"a", "b"}, {""}, {}} {
 		if _, err := l.Forgive(t.Context(), wallet, Forgiveness{Refs: refs}); !errors.Is(err, ErrNoLoss) {
@@ -182,8 +182,7 @@ func TestWhatIsNoLossIsNotForgiven(t *testing.T) {
 	wantClean(t, l)
 }
 
-// TestForgivingBesidePayments: losses are forgiven at two gateways, while payments of their wallet are booked that pay for them. What is owed is forgiven or taken,
-// once in all.
+// TestForgivingBesidePayments: losses are forgiven at two gateways, while payments are booked that pay for them. Each amount is forgiven or collected once.
 func TestForgivingBesidePayments(t *testing.T) {
 	path := storePath(t)
 	gateways := []*Ledger{sharing(t, path), sharing(t, path)}
@@ -227,7 +226,7 @@ func TestForgivingBesidePayments(t *testing.T) {
 	}
 }
 
-// TestWhatVersion11ForgaveIsForgiven: a store of that version keeps what its wallets owe, and its books are sound.
+// TestWhatVersion11ForgaveIsForgiven: a store of that version keeps its wallets' debts, and passes the audit.
 func TestWhatVersion11ForgaveIsForgiven(t *testing.T) {
 	path := storePath(t)
 	change(t, path, append(stepsTo(t, path, 11),

@@ -25,7 +25,7 @@ func asOneGroup(t *testing.T, l *Ledger, changes ...func(*book) error) []error {
 	return errs
 }
 
-func TestWhatIsWrittenBehindGoesWithTheNextGroup(t *testing.T) {
+func TestEntriesAreCommittedWithTheNextGroup(t *testing.T) {
 	l := openWith(t, storePath(t), Options{Gateway: true, Flush: time.Hour})
 	if err := l.Record(Charge{RequestID: "behind"}); err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestWhatIsWrittenBehindGoesWithTheNextGroup(t *testing.T) {
 	}
 }
 
-func TestTheWorldGoesOnAfterAFailedCapture(t *testing.T) {
+func TestACaptureSucceedsAfterAFailedCommit(t *testing.T) {
 	l := gateway(t, storePath(t))
 	withKey(t, l, "k", usd)
 	h := reserve(t, l, "k", "r", usd)

@@ -129,7 +129,7 @@ func (l *Ledger) removeOld(what string, remove func(*book) (int64, error)) {
 	l.inSteps("removal of old "+what, remove)
 }
 
-// inSteps changes rows until there are none left, up to usage.PruneLimit in a commit, so that charges are not delayed. what is logged with an error.
+// inSteps changes rows until there are none left, up to usage.PruneLimit in a commit, so that charges are not delayed. The description what is logged with an error.
 func (l *Ledger) inSteps(what string, change func(*book) (int64, error)) {
 	changed := int64(usage.PruneLimit)
 	for changed == usage.PruneLimit && !l.stopping() && l.StoreFailure() == nil {

@@ -12,8 +12,8 @@ import (
 	"bardo.money/gateway/policy/ledger/commit"
 )
 
-// journalTrial plays requests on a gateway whose power fails, or which is killed, at any step of its charge log and its commits, again and
-// again on the same store.
+// journalTrial runs requests on a gateway that loses power, or is killed, at any step of its charge log and its commits, repeatedly
+// on the same store.
 type journalTrial struct {
 	*testing.T
 	random    *rand.Rand
@@ -45,13 +45,13 @@ func newJournalTrial(t *testing.T, seed uint64, o Options) *journalTrial {
 	}
 	o.Gateway, o.IdleReturn, o.Flush, o.Poll, o.Retention = true, time.Hour, time.Hour, time.Hour, -1
 	o.Sync = time.Hour
-	o.charges.Segment = 2 << 10 // the files are used again after a few charges
+	o.charges.Segment = 2 << 10 // the files are reused after a few charges
 	p.options = o
 	withKey(t, tool(t, p.path), "k", p.deposited)
 	return p
 }
 
-// start starts a gateway on the store. Nothing is synced or applied unless the trial wants it.
+// start starts a gateway on the store. Nothing is synced or applied unless the trial does it.
 func (p *journalTrial) start() {
 	p.disk = &lossyDisk{}
 	p.options.charges.Wrap = p.disk.wrap
@@ -85,14 +85,14 @@ func (p *journalTrial) request() {
 	}
 	log := p.l.writer.Log()
 	j := journaled{amount: amount, key: key, log: log, end: log.End()}
-	if p.l.Writable() != nil { // it is in memory alone: its answer's end goes out, and who sees this knows of the outage
+	if p.l.Writable() != nil { // the charge is only in memory: the answer is completed, and the outage is reported
 		j.end = 1 << 62
 	}
 	p.this[id] = j
 }
 
-// one does one random thing.
-func (p *journalTrial) one() {
+// randomStep does one random operation.
+func (p *journalTrial) randomStep() {
 	switch n := p.random.IntN(10); {
 	case n < 7:
 		p.request()
@@ -103,8 +103,8 @@ func (p *journalTrial) one() {
 	}
 }
 
-// end ends the gateway without its doing: by a kill, after which the system has all that was written, or by a power failure. Then it checks what
-// the next program finds.
+// end ends the gateway by a kill, after which the system has all writes, or by a power failure. Then it checks the store with the next
+// program.
 func (p *journalTrial) end(power bool) {
 	p.disk.powerOff()
 	for id, j := range p.this {
@@ -116,12 +116,12 @@ func (p *journalTrial) end(power bool) {
 	}
 	kill(p, p.l)
 	if power {
-		p.disk.lose(p, p.random)
+		p.disk.loseUnsynced(p, p.random)
 	}
 	p.check()
 }
 
-// check compares the books with what was promised.
+// check compares the books with the acknowledged charges.
 func (p *journalTrial) check() {
 	p.Helper()
 	cli := tool(p, p.path)
@@ -163,10 +163,10 @@ func (p *journalTrial) check() {
 	}
 }
 
-// TestD83RandomCrashesLoseNoMoreThanTheWindow: gateways are killed, and lose their power, at random steps. A kill loses nothing that was
-// acknowledged; a power failure loses only what was not synced; nothing is charged twice, and nothing stays held.
+// TestD83RandomCrashesLoseNoMoreThanTheWindow: gateways are killed, and lose power, at random steps. A kill loses no acknowledged charge;
+// a power failure loses only unsynced ones; nothing is charged twice, and nothing stays held.
 func TestD83RandomCrashesLoseNoMoreThanTheWindow(t *testing.T) {
-	rounds := often(t, 12, 200)
+	rounds := iterations(t, 12, 200)
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
@@ -175,7 +175,7 @@ func TestD83RandomCrashesLoseNoMoreThanTheWindow(t *testing.T) {
 				p.start()
 				p.disk.diesAt(p.disk.taken() + 1 + p.random.IntN(60))
 				for range 30 {
-					p.one()
+					p.randomStep()
 				}
 				p.end(p.random.IntN(2) == 0)
 			}
@@ -184,7 +184,7 @@ func TestD83RandomCrashesLoseNoMoreThanTheWindow(t *testing.T) {
 	}
 }
 
-// TestD83ACrashAtEveryStep plays the same few requests until the power fails, or the process is killed, at each write, sync and commit.
+// TestD83ACrashAtEveryStep runs the same few requests, with a power failure or a kill at each write, sync and commit.
 func TestD83ACrashAtEveryStep(t *testing.T) {
 	for _, power := range []bool{false, true} {
 		t.Run(fmt.Sprintf("power=%v", power), func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestD83ACrashAtEveryStep(t *testing.T) {
 				begun := p.disk.taken()
 				p.disk.diesAt(begun + step)
 				for range 24 {
-					p.one()
+					p.randomStep()
 				}
 				over := p.disk.taken() < begun+step
 				p.end(power)
@@ -209,7 +209,7 @@ func TestD83ACrashAtEveryStep(t *testing.T) {
 	}
 }
 
-// TestD83AFullDiskAtEveryStep: some steps fail, from each one on, and the gateway goes on afterwards. No charge is lost.
+// TestD83AFullDiskAtEveryStep: some steps fail, from each one on, and the gateway continues afterwards. No charge is lost.
 func TestD83AFullDiskAtEveryStep(t *testing.T) {
 	for _, failures := range []int{1, 8} {
 		t.Run(fmt.Sprint(failures), func(t *testing.T) {
@@ -221,7 +221,7 @@ func TestD83AFullDiskAtEveryStep(t *testing.T) {
 				begun := p.disk.taken()
 				p.disk.isFullAt(begun+step, begun+step+failures-1)
 				for range 24 {
-					p.one()
+					p.randomStep()
 				}
 				over := p.disk.taken() < begun+step
 				wantSafe(p, p.l)

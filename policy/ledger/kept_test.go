@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/internal/polltest"
 )
 
-func TestAKeptThingHasOneOwner(t *testing.T) {
+func TestAResourceHasOneOwner(t *testing.T) {
 	path := storePath(t)
 	l := gateway(t, path)
 	if _, ok, err := l.Kept(t.Context(), "file-1"); ok || err != nil {
@@ -37,8 +37,8 @@ func TestAKeptThingHasOneOwner(t *testing.T) {
 	}
 }
 
-// What the owner kept may be stored while what another account keeps still waits.
-func TestAKeptThingIsNotAnothersWhileThatWaits(t *testing.T) {
+// The owner's entry may be stored while another account's entry still waits.
+func TestAResourceKeepsItsOwnerWhileAnotherEntryWaits(t *testing.T) {
 	path := storePath(t)
 	l := gateway(t, path)
 	mine := Kept{ID: "file-1", Account: "a", Provider: "p"}
@@ -59,7 +59,7 @@ func TestAKeptThingIsNotAnothersWhileThatWaits(t *testing.T) {
 	unlock()
 }
 
-func TestAKeptThingOutlivesAGateway(t *testing.T) {
+func TestAResourceOutlivesAGateway(t *testing.T) {
 	path := storePath(t)
 	l := gateway(t, path)
 	if err := l.Keep(t.Context(), Kept{ID: "x", Account: "", Provider: "p"}); err != nil {
@@ -73,7 +73,7 @@ func TestAKeptThingOutlivesAGateway(t *testing.T) {
 	}
 }
 
-func TestKeptOfKnowsManyThings(t *testing.T) {
+func TestKeptOfFindsManyResources(t *testing.T) {
 	l := gateway(t, storePath(t))
 	var things []Kept
 	ids := []string{"unknown"}

@@ -14,9 +14,9 @@ import (
 type (
 	// KeyRow is an API key's row. A limit of zero means the configured default.
 	KeyRow = keys.Row
-	// KeyRules are what a key may do besides the columns of its row. Its zero value restricts nothing.
+	// KeyRules are restrictions of a key beyond the columns of its row. The zero value restricts nothing.
 	KeyRules = keys.Rules
-	// Group is a project, which keys belong to, or an owner, whom projects belong to. A limit of zero means none.
+	// Group is a project, which groups keys, or an owner, which groups projects. A limit of zero means none.
 	Group = keys.Group
 )
 

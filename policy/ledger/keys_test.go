@@ -67,10 +67,10 @@ func TestChangesOfKeysThatAreRefused(t *testing.T) {
 		{"an id that is taken", l.CreateKey(t.Context(), KeyRow{ID: "k"}, 0), ErrKeyExists},
 		{"a balance of a metered key", l.CreateKey(t.Context(), KeyRow{ID: "m"}, usd), ErrMetered},
 		{"an opening debt", l.CreateKey(t.Context(), KeyRow{ID: "d", Prepaid: true}, -1), ErrAmount},
-		{"an update of nothing", l.UpdateKey(t.Context(), "nobody", func(*KeyRow) error { return nil }), ErrUnknownKey},
+		{"an update of an unknown key", l.UpdateKey(t.Context(), "nobody", func(*KeyRow) error { return nil }), ErrUnknownKey},
 		{"an update that fails", l.UpdateKey(t.Context(), "k", func(*KeyRow) error { return mine }), mine},
-		{"a balance that would be forgotten", l.UpdateKey(t.Context(), "k", func(k *KeyRow) error { k.Prepaid = false; return nil }), ErrPrepaid},
-		{"a revocation of nothing", l.RevokeKey(t.Context(), "nobody"), ErrUnknownKey},
+		{"a prepaid key made metered", l.UpdateKey(t.Context(), "k", func(k *KeyRow) error { k.Prepaid = false; return nil }), ErrPrepaid},
+		{"a revocation of an unknown key", l.RevokeKey(t.Context(), "nobody"), ErrUnknownKey},
 		{
 			"a credit above the debt", l.UpdateKey(t.Context(), "indebted", func(k *KeyRow) error { k.Credit = 1; return nil }), ErrAmount,
 		},
@@ -169,8 +169,8 @@ func TestADepositCountsOnce(t *testing.T) {
 		{"another amount is a mistake", "a", 2 * usd, "march", 0, ErrReused},
 		{"another reference counts", "a", usd, "april", 3 * usd, nil},
 		{"another key may use the reference", "b", usd, "march", 2 * usd, nil},
-		{"nothing is no deposit", "a", 0, "zero", 0, ErrAmount},
-		{"a debt is no deposit", "a", -1, "debt", 0, ErrAmount},
+		{"an amount of zero", "a", 0, "zero", 0, ErrAmount},
+		{"a negative amount", "a", -1, "debt", 0, ErrAmount},
 		{"an unknown key", "nobody", usd, "march", 0, ErrUnknownKey},
 	} {
 		balance, err := l.Deposit(t.Context(), c.key, c.amount, c.ref)

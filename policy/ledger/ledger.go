@@ -8,13 +8,13 @@
 //
 // A key's balance is durable. A part of it, the block, is durably marked as held by a gateway. A request's reservation is taken out of the block
 // in memory only, so that normally no commit precedes the provider's call. A charge is in the gateway's charge log (package chargelog) before
-// Capture returns, and is applied to the store a little later, with others. What a crashed gateway has charged is applied, and what it held is
-// returned to the balances, at the next Open, or within a second if another gateway runs. Reads include charges that are not applied yet.
+// Capture returns, and is applied to the store a little later, with others. After a crash of a gateway, its logged charges are applied and its blocks are
+// returned to the balances: at the next Open, or within a second if another gateway runs. Reads include charges that are not applied yet.
 //
-// Several gateways may share a store: in a file those of one machine, in PostgreSQL those of several. Each is an instance with its own blocks. On one machine
-// it is running as long as it has the lock on a file beside the store (network file systems lack the locks and shared memory that this needs); in PostgreSQL it
-// also renews a lease (Options.Lease), after whose end others return its blocks. A gateway that is short of a key's money asks the others to return what they
-// do not use.
+// Several gateways may share a store: those of one machine a file, those of several machines a PostgreSQL database. Each is an instance with its own blocks. It
+// counts as running as long as it has the lock on a file beside the store (network file systems lack the locks and shared memory that this needs); in PostgreSQL it
+// also renews a lease (Options.Lease), and others return its blocks after the lease has ended. A gateway that is short of a key's money asks the others to return
+// their unused money.
 package ledger
 
 import (
@@ -95,7 +95,7 @@ type Ledger struct {
 	pending    pending
 	refused    usage.Refusals
 	writer     *commit.Writer
-	book       *book // belongs to whoever the writer gives exclusive use
+	book       *book // used in ops, and with exclusive use by Writer.Between
 	generation atomic.Uint64
 	durable    atomic.Bool // as Options.Durable
 

@@ -16,7 +16,7 @@ import (
 
 const usd = policy.USD
 
-// gateway opens a store as the gateway does; its blocks stay until a test wants them back.
+// gateway opens a store as the gateway does; its blocks are not returned while idle.
 func gateway(t testing.TB, path string) *Ledger {
 	t.Helper()
 	return openWith(t, path, Options{Gateway: true, IdleReturn: time.Hour})
@@ -28,9 +28,9 @@ func tool(t testing.TB, path string) *Ledger {
 	return openWith(t, path, Options{Poll: 10 * time.Millisecond})
 }
 
-// openWith opens a store that keeps its requests for ever unless told otherwise: the tests' requests are from long ago, and the removal of
-// old ones, which begins when a store is opened, would take them. It gives other gateways all the time that a busy machine needs to answer. The files
-// of charge logs are short, so that they are read fast, and used again often.
+// openWith opens a store without a retention, unless o has one: the tests' requests are old, and would be removed when a store is
+// opened. ReserveWait is long enough for a busy machine. The files of charge logs are short, so that they are read fast and reused
+// often.
 func openWith(t testing.TB, path string, o Options) *Ledger {
 	t.Helper()
 	o.Retention = cmp.Or(o.Retention, -1)
@@ -48,9 +48,9 @@ func openWith(t testing.TB, path string, o Options) *Ledger {
 	return l
 }
 
-// often is how often a test does what is random: a short form, or the long one of make soak. In PostgreSQL, where everything takes longer, the short form
-// is half as long, and so it is with -short, which the race detector is given.
-func often(t testing.TB, short, soak int) int {
+// iterations is the number of iterations of a random test: short, or soak in make soak. In PostgreSQL, which is slower, and with -short, which is used with the
+// race detector, short is halved.
+func iterations(t testing.TB, short, soak int) int {
 	t.Helper()
 	switch {
 	case os.Getenv("BARDO_SOAK") != "":
@@ -64,7 +64,7 @@ func often(t testing.TB, short, soak int) int {
 	return max(1, short)
 }
 
-// stride is how many steps are left out between two of which each is tried: none in make soak, and in PostgreSQL four times as many.
+// stride is the distance between the tested steps: 1 in make soak, and four times as long in PostgreSQL.
 func stride(t testing.TB, short int) int {
 	t.Helper()
 	switch {
@@ -84,7 +84,7 @@ func storePath(t testing.TB) string {
 	return filepath.Join(t.TempDir(), "bardo.db")
 }
 
-// withKey makes a prepaid key with a balance.
+// withKey creates a prepaid key with a balance.
 func withKey(t testing.TB, l *Ledger, id policy.Account, opening policy.Micro) {
 	t.Helper()
 	if err := l.CreateKey(t.Context(), KeyRow{ID: id, Prepaid: true}, opening); err != nil {
@@ -137,13 +137,13 @@ func wantClean(t testing.TB, l *Ledger) {
 	}
 }
 
-// eventually waits for a condition that another goroutine or process brings about.
+// eventually waits for a condition that another goroutine or process makes true.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	polltest.Until(t, what, ok)
 }
 
-func TestAStoppedGatewayCanBeFollowed(t *testing.T) {
+func TestAStoreCanBeOpenedAfterAGatewayStopped(t *testing.T) {
 	path := storePath(t)
 	first := gateway(t, path)
 	withKey(t, first, "k", 5*usd)
@@ -155,7 +155,7 @@ func TestAStoppedGatewayCanBeFollowed(t *testing.T) {
 	gateway(t, path)
 }
 
-func TestAClosedLedgerSaysSo(t *testing.T) {
+func TestAClosedLedgerReturnsErrClosed(t *testing.T) {
 	l := gateway(t, storePath(t))
 	withKey(t, l, "k", 5*usd)
 	h := reserve(t, l, "k", "r", usd)

@@ -11,17 +11,17 @@ import (
 	"bardo.money/gateway/policy/ledger/chargelog"
 )
 
-// sector is what a disk writes as a whole.
+// sector is the size of a disk's atomic write in bytes.
 const sector = 512
 
-// lossyDisk is where a gateway's charge log is, beside a store whose commits it counts. What was not synced is lost in part when the power fails.
-// Every write, sync and commit is a step: at a given one the disk dies, or fails.
+// lossyDisk is the disk of a gateway's charge log; it also counts the store's commits. Unsynced writes are lost in part when the power fails.
+// Every write, sync and commit is a step: at a given one the disk fails for good, or for a while.
 type lossyDisk struct {
 	mu    sync.Mutex
 	files []*lossyFile
 	steps int
 	fail  func(step int) error // of a step; may be nil
-	dead  bool                 // nothing reaches the disk any more
+	dead  bool                 // all steps fail
 }
 
 var errDead = errors.New("the power is out")
@@ -54,7 +54,7 @@ func (d *lossyDisk) commit() error {
 	return d.step()
 }
 
-// diesAt makes the disk die at a step.
+// diesAt makes all steps fail from one on.
 func (d *lossyDisk) diesAt(step int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,7 +78,7 @@ func (d *lossyDisk) isFullAt(first, last int) {
 	}
 }
 
-// powerOff makes the disk die now.
+// powerOff makes all further steps fail.
 func (d *lossyDisk) powerOff() { d.diesAt(0) }
 
 func (d *lossyDisk) wrap(f *os.File) chargelog.File {
@@ -89,8 +89,8 @@ func (d *lossyDisk) wrap(f *os.File) chargelog.File {
 	return file
 }
 
-// lose leaves in the files what was synced, and of everything else some sectors.
-func (d *lossyDisk) lose(t testing.TB, random *rand.Rand) {
+// loseUnsynced keeps in the files what was synced, and random sectors of other writes.
+func (d *lossyDisk) loseUnsynced(t testing.TB, random *rand.Rand) {
 	t.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,7 +111,7 @@ func (d *lossyDisk) lose(t testing.TB, random *rand.Rand) {
 	}
 }
 
-// lossyFile is one file on the disk. Its contents are also in the system's file, where other processes see them until the power fails.
+// lossyFile is a file on the disk. All writes are also in the system's file, where other processes read them until the power fails.
 type lossyFile struct {
 	*os.File
 
@@ -141,7 +141,7 @@ func (f *lossyFile) WriteAt(b []byte, at int64) (int, error) {
 		if !f.disk.dead {
 			return 0, err
 		}
-		b = b[:len(b)/2] // the process ends in the middle of it
+		b = b[:len(b)/2] // the process ends in the middle of the write
 		_, _ = f.File.WriteAt(b, at)
 		f.unsynced = append(f.unsynced, lossyWrite{append([]byte(nil), b...), at})
 		return len(b), err

@@ -9,8 +9,8 @@ import (
 	"bardo.money/gateway/internal/polltest"
 )
 
-// TestX10RequestsAreReadOnByTheirMarks: in their order, each once, in any batches; from the first again where the mark's request is not there any more or the store
-// has numbered anew, so that none is left out.
+// TestX10RequestsAreReadOnByTheirMarks: in order, each once, in any batches; from the first one again if the mark's request was removed or its row number was
+// reassigned, so that none is skipped.
 func TestX10RequestsAreReadOnByTheirMarks(t *testing.T) {
 	l := gateway(t, t.TempDir()+"/l.db")
 	ids := func(m Mark, most int) (got string, next Mark) {

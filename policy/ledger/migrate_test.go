@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
-// firstVersion makes a store as the first version of the schema left it, with a gateway that was killed.
+// firstVersion creates a store with the first version of the schema, and the row of a gateway that was killed.
 func firstVersion(t *testing.T) (path string) {
 	t.Helper()
 	path = storePath(t)
@@ -35,7 +35,7 @@ func firstVersion(t *testing.T) (path string) {
 	return path
 }
 
-func TestAStoreOfTheFirstVersionIsBroughtForward(t *testing.T) {
+func TestAStoreOfTheFirstVersionIsMigrated(t *testing.T) {
 	l := gateway(t, firstVersion(t))
 	wantBalance(t, l, "k", Balance{Prepaid: true, Amount: 4 * usd, Available: 4 * usd})
 	wantBalance(t, l, "metered", Balance{})
@@ -60,9 +60,9 @@ func TestAStoreOfTheFirstVersionIsBroughtForward(t *testing.T) {
 	}
 }
 
-func TestAStoreIsNotBroughtForwardUnderARunningGateway(t *testing.T) {
+func TestAStoreIsNotMigratedUnderARunningGateway(t *testing.T) {
 	path := firstVersion(t)
-	old := lock.File{Path: path + ".lock"} // which a gateway of the first version has as long as it runs
+	old := lock.File{Path: path + ".lock"} // the lock of a running gateway of the first version
 	if ok, err := old.Try(); !ok || err != nil {
 		t.Fatal(ok, err)
 	}

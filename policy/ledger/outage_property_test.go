@@ -12,8 +12,8 @@ import (
 	"bardo.money/gateway/policy/ledger/commit"
 )
 
-// outageTrial plays requests on two gateways that share a store, whose commits fail now and then, and which are killed and started again,
-// also while they fail. What was delivered is what Capture and Record took.
+// outageTrial runs requests on two gateways that share a store. Their commits fail now and then, and they are killed and restarted,
+// also while commits fail. A request is delivered if Capture or Record accepted it.
 type outageTrial struct {
 	*testing.T
 	random    *rand.Rand
@@ -27,10 +27,10 @@ type outageTrial struct {
 	step      int
 }
 
-// TestD82FailedCommitsAndRestartsLoseNoMoney: whatever commits fail and whichever gateways are killed, each delivered answer has exactly
-// one charge at the end, and all money is where it belongs.
+// TestD82FailedCommitsAndRestartsLoseNoMoney: with any failures of commits and kills of gateways, each delivered answer has exactly
+// one charge at the end, and all balances are right.
 func TestD82FailedCommitsAndRestartsLoseNoMoney(t *testing.T) {
-	for seed := range uint64(often(t, 4, 24)) {
+	for seed := range uint64(iterations(t, 4, 24)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			p := &outageTrial{
@@ -43,7 +43,7 @@ func TestD82FailedCommitsAndRestartsLoseNoMoney(t *testing.T) {
 				p.start(i)
 			}
 			for p.step = range 250 {
-				p.one(p.random.IntN(len(p.gateways)))
+				p.randomStep(p.random.IntN(len(p.gateways)))
 			}
 			p.end()
 		})
@@ -59,8 +59,8 @@ func (p *outageTrial) start(i int) {
 	p.gateways[i], p.faults[i], p.open[i] = l, f, nil
 }
 
-// one does one random thing with a gateway.
-func (p *outageTrial) one(i int) {
+// randomStep does one random operation with a gateway.
+func (p *outageTrial) randomStep(i int) {
 	l, amount := p.gateways[i], policy.Micro(p.random.Int64N(int64(usd)))
 	id := fmt.Sprint(p.step)
 	switch n := p.random.IntN(40); {
@@ -109,7 +109,7 @@ func (p *outageTrial) capture(i int, amount policy.Micro) {
 	p.delivered[h.request] = amount
 }
 
-// end heals everything, closes one gateway, kills the other, and compares the books with what was delivered.
+// end ends the failures, closes one gateway, kills the other, and compares the books with the delivered requests.
 func (p *outageTrial) end() {
 	for _, f := range p.faults {
 		f.set(nil)

@@ -61,7 +61,7 @@ func wantUnwritable(t testing.TB, l *Ledger, reason string) {
 	}
 }
 
-// wantStoreFails waits until the gateway has noticed that its store cannot be written. Charges are safe nevertheless.
+// wantStoreFails waits until the gateway has detected that its store cannot be written, and checks that charges are still safe.
 func wantStoreFails(t testing.TB, l *Ledger, reason string) {
 	t.Helper()
 	eventually(t, "the gateway notices", func() bool { return l.StoreFailure() != nil })
@@ -73,7 +73,7 @@ func wantStoreFails(t testing.TB, l *Ledger, reason string) {
 	}
 }
 
-// wantWritten waits until the store has everything.
+// wantWritten waits until all entries are in the store.
 func wantWritten(t testing.TB, l *Ledger) {
 	t.Helper()
 	eventually(t, "everything is written", func() bool {
@@ -151,7 +151,7 @@ func TestD83AStoreThatCannotBeWrittenIsNoOutage(t *testing.T) {
 	}
 }
 
-// wantUnappliedSeen wants reads to include the charges of the test above, whether they are in the store or not.
+// wantUnappliedSeen checks that reads include the charges of the test above, whether they are in the store or not.
 func wantUnappliedSeen(t *testing.T, l *Ledger) {
 	t.Helper()
 	const left = 449 * usd / 100
@@ -201,7 +201,7 @@ func TestD83WhatNeedsTheStoreFailsWithoutIt(t *testing.T) {
 	reserve(t, l, "k", "r", usd)
 }
 
-// TestD83AChargeAboveItsHoldWithoutTheStore is paid with what the balance turns out to have.
+// TestD83AChargeAboveItsHoldWithoutTheStore: the balance pays for it when it is applied.
 func TestD83AChargeAboveItsHoldWithoutTheStore(t *testing.T) {
 	l, f := breakable(t, storePath(t))
 	withKey(t, l, "k", 5*usd)
@@ -282,7 +282,7 @@ func TestD83ADurableChargeWaitsForTheDisk(t *testing.T) {
 	wantWritten(t, l)
 }
 
-// TestWhatABlockHasIsKeptWhileTheStoreIsAway: a request that needs more than the block has is refused, and smaller ones are served.
+// TestWhatABlockHasIsKeptWhileTheStoreIsAway: a request above the block is refused, and smaller ones are served.
 func TestWhatABlockHasIsKeptWhileTheStoreIsAway(t *testing.T) {
 	l, f := breakable(t, storePath(t))
 	withKey(t, l, "k", 5*usd)
@@ -304,10 +304,10 @@ func TestAMistakeInAChangeIsNoOutage(t *testing.T) {
 	l := gateway(t, storePath(t))
 	withKey(t, l, "k", usd)
 	for what, err := range map[string]error{
-		"a key that exists":  l.CreateKey(t.Context(), KeyRow{ID: "k"}, 0),
-		"a balance too low":  l.UpdateKey(t.Context(), "k", func(k *KeyRow) error { k.Credit = -1; return nil }),
-		"an unknown key":     errorOf(l.Deposit(t.Context(), "nobody", usd, "d")),
-		"what a caller says": l.UpdateKey(t.Context(), "k", func(*KeyRow) error { return errMine }),
+		"a key that exists":      l.CreateKey(t.Context(), KeyRow{ID: "k"}, 0),
+		"a balance too low":      l.UpdateKey(t.Context(), "k", func(k *KeyRow) error { k.Credit = -1; return nil }),
+		"an unknown key":         errorOf(l.Deposit(t.Context(), "nobody", usd, "d")),
+		"an error of the caller": l.UpdateKey(t.Context(), "k", func(*KeyRow) error { return errMine }),
 	} {
 		if err == nil || commit.IsUnwritable(err) {
 			t.Errorf("%s: %v", what, err)
@@ -407,7 +407,7 @@ func TestD82AFolderThatWasMovedAwayAndComesBack(t *testing.T) {
 	wantClean(t, l)
 }
 
-// TestD82AFolderThatWasDeletedAndIsRestored: another file lies there than the gateway had open, and it goes on with that.
+// TestD82AFolderThatWasDeletedAndIsRestored: there is another file than the gateway had open, which it uses from then on.
 func TestD82AFolderThatWasDeletedAndIsRestored(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "home")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -487,7 +487,7 @@ func TestD82TooManyWaitingChargesAreRefused(t *testing.T) {
 	wantClean(t, l)
 }
 
-// crash ends a gateway as SIGKILL does, in the middle of an outage: what waits is in the spill file or lost.
+// crash ends a gateway as SIGKILL does, during an outage of the store.
 func crash(t testing.TB, l *Ledger, f *faulty) {
 	t.Helper()
 	f.set(errFull)
@@ -496,7 +496,7 @@ func crash(t testing.TB, l *Ledger, f *faulty) {
 
 func TestD83ChargesInTheLogOutliveACrash(t *testing.T) {
 	for name, adopt := range map[string]func(t *testing.T, path string){
-		"whoever opens next": func(t *testing.T, path string) { t.Helper(); tool(t, path) },
+		"the next process that opens the store": func(t *testing.T, path string) { t.Helper(); tool(t, path) },
 		"a gateway that runs beside it": func(t *testing.T, path string) {
 			t.Helper()
 			eventually(t, "it writes them", func() bool { return len(must(chargelog.List(tool(t, path).Path()))) == 1 })
@@ -572,7 +572,7 @@ func TestReadYourWritesOfRecordsThatAreWrittenBehind(t *testing.T) {
 	}
 }
 
-// TestAReadThatTheStoreDoesNotAnswerIsUnavailable, also the first one, before the gateway has noticed that the store is away.
+// TestAReadThatTheStoreDoesNotAnswerIsUnavailable, also the first one, before the gateway has detected the outage.
 func TestAReadThatTheStoreDoesNotAnswerIsUnavailable(t *testing.T) {
 	l := openWith(t, filepath.Join(t.TempDir(), "ledger.db"), Options{})
 	withKey(t, l, "k", usd)

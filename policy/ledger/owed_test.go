@@ -14,7 +14,7 @@ import (
 
 const wallet = policy.Account("wallet_1")
 
-// wantWallet compares what a wallet has and owes. Who owes is blocked.
+// wantWallet checks a wallet's balance and debt.
 func wantWallet(t testing.TB, l *Ledger, amount, owed policy.Micro, blocked bool) {
 	t.Helper()
 	b, err := l.Balance(t.Context(), wallet)
@@ -39,8 +39,8 @@ func takenBack(t testing.TB, l *Ledger, amount policy.Micro, ref string) (loss p
 	return loss
 }
 
-// giveBack returns what a gateway holds and no request needs.
-func giveBack(t testing.TB, l *Ledger) {
+// returnUnused returns the free part of a gateway's block.
+func returnUnused(t testing.TB, l *Ledger) {
 	t.Helper()
 	a := l.account(wallet)
 	amount := a.takeIdle(time.Now().Add(time.Hour))
@@ -51,12 +51,12 @@ func giveBack(t testing.TB, l *Ledger) {
 	s.end(l.do(func(b *book) error { return b.returnIdleBlocks([]idleBlock{s}) }, nil))
 }
 
-// TestWhatAWalletOwesIsTakenOfWhatComesIn: of what its gateway gives back, of its payments and of deposits, before it is unblocked, and once.
+// TestWhatAWalletOwesIsTakenOfWhatComesIn: its debt is collected once, from returned blocks, payments and deposits, before it is unblocked.
 func TestWhatAWalletOwesIsTakenOfWhatComesIn(t *testing.T) {
 	path := storePath(t)
 	l := gateway(t, path)
 	credited(t, l, 10_000, 1000, "p1")
-	h := reserve(t, l, wallet, "r1", 4000) // the block has it all
+	h := reserve(t, l, wallet, "r1", 4000) // all of the balance is in the block
 	if loss := takenBack(t, l, 10_000, "p1"); loss != 10_000 {
 		t.Errorf("a loss of %s", loss)
 	}
@@ -64,10 +64,10 @@ func TestWhatAWalletOwesIsTakenOfWhatComesIn(t *testing.T) {
 	if _, ok := l.ReserveNow(wallet, "r2", 1); ok {
 		t.Error("the block of a blocked wallet was used")
 	}
-	giveBack(t, l)
+	returnUnused(t, l)
 	wantWallet(t, l, 4000, 5000, true)
 	l.Release(h)
-	giveBack(t, l)
+	returnUnused(t, l)
 	wantWallet(t, l, 0, 1000, true)
 	wantClean(t, l)
 	for range 2 {
@@ -98,8 +98,8 @@ func TestWhatAWalletOwesIsTakenOfWhatComesIn(t *testing.T) {
 	wantClean(t, l)
 }
 
-// TestWhatADeadGatewayHeldPaysWhatItsWalletOwes, and what stood for a request that nobody keeps.
-func TestWhatADeadGatewayHeldPaysWhatItsWalletOwes(t *testing.T) {
+// TestADeadGatewaysBlocksPayAWalletsDebt, and so does a standing hold whose request is not stored any more.
+func TestADeadGatewaysBlocksPayAWalletsDebt(t *testing.T) {
 	path := storePath(t)
 	l := sharing(t, path)
 	credited(t, l, 10_000, 0, "p1")
@@ -119,9 +119,9 @@ func TestWhatADeadGatewayHeldPaysWhatItsWalletOwes(t *testing.T) {
 	wantClean(t, next)
 }
 
-// TestWhatAServedRequestCostsIsSetAside in the transaction that brings its payment: by gateways that end before they have charged it, from what was held for it
-// before and from the payment, and for nothing else of its wallet.
-func TestWhatAServedRequestCostsIsSetAside(t *testing.T) {
+// TestTheCostOfAServedRequestIsSetAside in the transaction that books its payment, from its hold and from the payment, and is not used for anything else of its
+// wallet, also if the gateway ends before it has charged the request.
+func TestTheCostOfAServedRequestIsSetAside(t *testing.T) {
 	path := storePath(t)
 	l := sharing(t, path)
 	credited(t, l, 5000, 0, "p1")
@@ -136,7 +136,7 @@ func TestWhatAServedRequestCostsIsSetAside(t *testing.T) {
 		}
 	}
 	wantBlockMatchesMemory(t, l, wallet)
-	giveBack(t, l)
+	returnUnused(t, l)
 	if loss := takenBack(t, l, 5000, "p1"); loss != 1500 {
 		t.Errorf("a loss of %s", loss)
 	}
@@ -162,8 +162,8 @@ func TestWhatAServedRequestCostsIsSetAside(t *testing.T) {
 	wantClean(t, old)
 }
 
-// TestAChargeLogHasWhatStandsForItsRequest: a gateway that ends after it has charged a request, and before the store has that, has charged it.
-func TestAChargeLogHasWhatStandsForItsRequest(t *testing.T) {
+// TestAChargeLogHasTheStandingHoldOfItsRequest: a request is charged whose gateway ends after it has appended the charge to the log, and before it has applied it.
+func TestAChargeLogHasTheStandingHoldOfItsRequest(t *testing.T) {
 	path := storePath(t)
 	l := openWith(t, path, Options{Gateway: true, IdleReturn: time.Hour, Flush: time.Hour})
 	c := Charge{RequestID: "r", Account: wallet, Amount: 6000}
@@ -189,7 +189,7 @@ func TestAChargeLogHasWhatStandsForItsRequest(t *testing.T) {
 	wantClean(t, next)
 }
 
-// TestCreditsAtTheSameTimePayALossOnce: of payments that two gateways book at the same time, what their wallet owes is taken once in all.
+// TestCreditsAtTheSameTimePayALossOnce: if two gateways book payments concurrently, the wallet's debt is collected once.
 func TestCreditsAtTheSameTimePayALossOnce(t *testing.T) {
 	path := storePath(t)
 	gateways := []*Ledger{sharing(t, path), sharing(t, path)}
@@ -205,7 +205,7 @@ func TestCreditsAtTheSameTimePayALossOnce(t *testing.T) {
 				takenBack(t, l, 50_000, "lost")
 			}
 			credited(t, l, 3000, 1000, fmt.Sprint("p", i/2)) // each at both
-			giveBack(t, l)
+			returnUnused(t, l)
 		})
 	}
 	all.Wait()
@@ -216,23 +216,23 @@ func TestCreditsAtTheSameTimePayALossOnce(t *testing.T) {
 	wantClean(t, gateways[0])
 }
 
-// walletTrial plays payments of a wallet on two gateways that share a store, of which one is killed now and then, and on a model that knows one number.
+// walletTrial runs payments of a wallet on two gateways that share a store and are killed now and then, and on a model with one number.
 type walletTrial struct {
 	*testing.T
 	random   *rand.Rand
 	path     string
 	gateways [2]*Ledger
 	cli      *Ledger
-	net      policy.Micro   // of all that came in and was not taken back, what was not charged
+	net      policy.Micro   // payments that were not taken back, less charges
 	paid     []policy.Micro // payments that may be taken back, by their number
 	requests map[string]string
 	open     [2][]*Hold
 	step     int
 }
 
-// TestWhatAWalletHasAndOwesIsWhatItPaidLessWhatItUsed, whatever is taken back in between, and whichever gateway dies at which step.
+// TestWhatAWalletHasAndOwesIsWhatItPaidLessWhatItUsed, with any payments taken back in between, and any kills of gateways.
 func TestWhatAWalletHasAndOwesIsWhatItPaidLessWhatItUsed(t *testing.T) {
-	for seed := range uint64(often(t, 4, 60)) {
+	for seed := range uint64(iterations(t, 4, 60)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			p := &walletTrial{T: t, random: rand.New(rand.NewPCG(seed, 11)), path: storePath(t), requests: map[string]string{}}
@@ -241,7 +241,7 @@ func TestWhatAWalletHasAndOwesIsWhatItPaidLessWhatItUsed(t *testing.T) {
 				p.gateways[i] = sharing(t, p.path)
 			}
 			for p.step = range 200 {
-				p.one()
+				p.randomStep()
 				p.compare(p.cli)
 			}
 			for _, l := range p.gateways {
@@ -258,7 +258,7 @@ func TestWhatAWalletHasAndOwesIsWhatItPaidLessWhatItUsed(t *testing.T) {
 	}
 }
 
-func (p *walletTrial) one() {
+func (p *walletTrial) randomStep() {
 	i := p.random.IntN(2)
 	l := p.gateways[i]
 	switch n := p.random.IntN(22); {
@@ -274,7 +274,7 @@ func (p *walletTrial) one() {
 		for range 1 + p.random.IntN(2) {
 			takenBack(p, p.gateways[p.random.IntN(2)], amount, fmt.Sprint(number))
 		}
-		if p.taken(number) {
+		if p.markTakenBack(number) {
 			p.net -= amount
 		}
 	case n < 14:
@@ -292,7 +292,7 @@ func (p *walletTrial) one() {
 		capture(p, l, h, amount)
 		p.net -= amount
 	case n < 18:
-		giveBack(p, l)
+		returnUnused(p, l)
 	case n == 18:
 		if _, err := p.cli.Deposit(p.Context(), wallet, 500, fmt.Sprint("d", p.step)); err == nil {
 			p.net += 500
@@ -300,11 +300,11 @@ func (p *walletTrial) one() {
 	case n < 21 && len(p.paid) > 0:
 		p.forgive(l)
 	default:
-		p.die(i)
+		p.kill(i)
 	}
 }
 
-// forgive forgives a payment that may have been lost, or all that were, at one of the gateways or beside them.
+// forgive forgives a payment that may have been lost, or all losses, at one of the gateways or by a tool.
 func (p *walletTrial) forgive(l *Ledger) {
 	if p.random.IntN(2) == 0 {
 		l = p.cli
@@ -328,14 +328,14 @@ func (p *walletTrial) forgive(l *Ledger) {
 	}
 }
 
-func (p *walletTrial) die(i int) {
+func (p *walletTrial) kill(i int) {
 	kill(p, p.gateways[i])
 	p.open[i] = nil
 	p.gateways[i] = sharing(p, p.path)
 }
 
-// taken notes that a payment was taken back; true the first time.
-func (p *walletTrial) taken(number int) bool {
+// markTakenBack marks a payment as taken back; true the first time.
+func (p *walletTrial) markTakenBack(number int) bool {
 	if p.paid[number] < 0 {
 		return false
 	}
@@ -343,7 +343,7 @@ func (p *walletTrial) taken(number int) bool {
 	return true
 }
 
-// serve books a payment and charges its request, now and then by the other gateway, since the first one is killed in between.
+// serve books a payment and charges its request, sometimes at the other gateway after the first one was killed in between.
 func (p *walletTrial) serve(i int) {
 	cost := policy.Micro(1 + p.random.IntN(9000))
 	amount := cost + 1000 + policy.Micro(p.random.IntN(3000))
@@ -365,9 +365,9 @@ func (p *walletTrial) serve(i int) {
 		if p.random.IntN(2) == 0 && len(p.paid) > 0 && p.paid[0] > 0 {
 			takenBack(p, p.gateways[1-i], p.paid[0], "0")
 			p.net -= p.paid[0]
-			p.taken(0)
+			p.markTakenBack(0)
 		}
-		p.die(i)
+		p.kill(i)
 		i = 1 - i
 		h, err = p.gateways[i].CreditServed(p.Context(), wallet, amount, 1000, ref, &c, nil)
 	}
@@ -394,21 +394,21 @@ func (p *walletTrial) compare(l *Ledger) {
 	}
 }
 
-// TestLossesOfBefore: a store of version 10 has what its blocked wallets have lost since their last payment as what they owe, and forgets the rest, as that version
-// did.
-func TestLossesOfBefore(t *testing.T) {
+// TestLossesOfVersion10: in a store of version 10, blocked wallets owe their losses since their last payment; earlier losses are dropped, as in that
+// version.
+func TestLossesOfVersion10(t *testing.T) {
 	path := storePath(t)
 	change(t, path, append(stepsTo(t, path, 10),
 		`INSERT INTO account (id, name) VALUES (4, 'wallet_1'), (5, 'wallet_2'), (6, 'wallet_3'), (7, 'wallet_4')`,
 		`INSERT INTO "key" (id, name, tier, hash, pepper_version, prepaid, read_only, rpm, tokens_per_hour, spend_per_day, networks, created_at)
 	SELECT name, name, '', '', 1, 1, 0, 0, 0, 0, '', 0 FROM account WHERE id > 3`,
-		// The first one lost 30, paid, lost 400 and 500, and has 200 by now, of which a gateway held 150 when it was taken back.
+		// The first one lost 30, paid, lost 400 and 500, and has 200 now, of which a gateway held 150 when it was taken back.
 		`INSERT INTO journal (id, idem, kind, at, ref) VALUES (1, 'deposit:wallet_1:a', 'deposit', 0, 'a'), (2, 'lost:wallet_1:a', 'deposit', 0, 'a'), (3, 'deposit:wallet_1:b:c', 'deposit', 0, 'b:c'),
 	(4, 'deposit:wallet_1:d', 'deposit', 0, 'd'), (5, 'request:r', 'charge', 0, 'r'), (6, 'lost:wallet_1:b:c', 'deposit', 0, 'b:c'), (7, 'lost:wallet_1:d', 'deposit', 0, 'd')`,
 		`INSERT INTO entry (journal, account, amount) VALUES (1, 4, 100), (1, 1, -100), (2, 4, -70), (2, 3, -30), (2, 1, 100), (3, 4, 400), (3, 1, -400), (4, 4, 500), (4, 1, -500),
 	(5, 4, -730), (5, 2, 730), (6, 3, -400), (6, 1, 400), (7, 3, -500), (7, 1, 500)`,
 		`INSERT INTO balance (account, micro, blocked) VALUES (4, 200, 1)`,
-		// The second one lost 40 and has paid since. The third one's answer cost more than it had.
+		// The second one lost 40 and has paid since. The third one's answer cost more than its balance.
 		`INSERT INTO journal (id, idem, kind, at, ref) VALUES (8, 'lost:wallet_2:x', 'deposit', 0, 'x'), (9, 'deposit:wallet_2:y', 'deposit', 0, 'y'), (10, 'request:q', 'charge', 0, 'q')`,
 		`INSERT INTO entry (journal, account, amount) VALUES (8, 3, -40), (8, 1, 40), (9, 5, 60), (9, 1, -60), (10, 2, 8), (10, 3, -8)`,
 		`INSERT INTO balance (account, micro, blocked) VALUES (5, 60, 0), (6, 0, 1)`,

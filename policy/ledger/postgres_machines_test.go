@@ -33,7 +33,7 @@ func TestPostgresAGatewayOfAnotherMachineKeepsItsBlocksUntilItsLeaseEnds(t *test
 	withKey(t, a, "k", 5*usd)
 	h := reserve(t, a, "k", "paid", 2*usd)
 	reserve(t, a, "k", "open", 2*usd)
-	capture(t, a, h, 2*usd) // in its charge log alone
+	capture(t, a, h, 2*usd) // only in its charge log
 	kill(t, a)
 	killed := time.Now()
 	refused(t, b, 4*usd)
@@ -58,8 +58,8 @@ func TestPostgresAGatewayOfAnotherMachineKeepsItsBlocksUntilItsLeaseEnds(t *test
 	wantClean(t, cli)
 }
 
-// TestPostgresAGatewayAloneGivesNothingOutBeyondItsLease: the others may have taken what it holds.
-func TestPostgresAGatewayAloneGivesNothingOutBeyondItsLease(t *testing.T) {
+// TestPostgresAGatewayUsesNoBlocksBeyondItsLease: others may have returned its blocks.
+func TestPostgresAGatewayUsesNoBlocksBeyondItsLease(t *testing.T) {
 	s := postgrestest.Start(t)
 	url := s.Database(t)
 	l := onMachine(t, url, t.TempDir(), Options{Lease: 4 * time.Second})
@@ -93,7 +93,7 @@ func TestPostgresAGatewayAloneGivesNothingOutBeyondItsLease(t *testing.T) {
 	wantClean(t, l)
 }
 
-// TestPostgresAGatewayStartsBesideOneThatWasCutOff, in the middle of a transaction, which the database ends after a while.
+// TestPostgresAGatewayStartsBesideOneThatWasCutOff, during a transaction, which the database ends after a while.
 func TestPostgresAGatewayStartsBesideOneThatWasCutOff(t *testing.T) {
 	url := postgrestest.URL(t)
 	a := onMachine(t, url, t.TempDir(), Options{})
@@ -116,8 +116,8 @@ func TestPostgresAGatewayStartsBesideOneThatWasCutOff(t *testing.T) {
 	wantClean(t, b)
 }
 
-// TestPostgresThatTakesConnectionsAndNeverAnswers: nobody waits for it longer than some seconds, and nothing of a block is given out beyond the lease, also while the
-// gateway's own upkeep waits for the answer.
+// TestPostgresThatTakesConnectionsAndNeverAnswers: callers wait some seconds at most, and blocks are not used beyond the lease, also while the
+// janitor waits for the answer.
 func TestPostgresThatTakesConnectionsAndNeverAnswers(t *testing.T) {
 	s := postgrestest.Start(t)
 	l := onMachine(t, s.Database(t), t.TempDir(), Options{Lease: 4 * time.Second})
@@ -142,7 +142,7 @@ func TestPostgresThatTakesConnectionsAndNeverAnswers(t *testing.T) {
 				t.Errorf("%s: %v after %s", what, err, took)
 			}
 			if f := fault.From(err); what != "instance" && (f.Kind != fault.Unavailable || f.RetryAfter == 0) {
-				t.Errorf("%s: clients are told %v", what, f)
+				t.Errorf("%s: clients get %v", what, f)
 			}
 		})
 	}
@@ -161,8 +161,8 @@ func (a acknowledged) of(request string, charged policy.Micro) acknowledged {
 	return a
 }
 
-// TestPostgresAGatewayTakenForDeadBeginsAnew, as one whose network was away for longer than its lease.
-func TestPostgresAGatewayTakenForDeadBeginsAnew(t *testing.T) {
+// TestPostgresAGatewayConsideredDeadRejoins, for instance after an outage of its network that was longer than its lease.
+func TestPostgresAGatewayConsideredDeadRejoins(t *testing.T) {
 	url := postgrestest.URL(t)
 	a, b := onMachine(t, url, t.TempDir(), Options{}), onMachine(t, url, t.TempDir(), Options{})
 	withKey(t, a, "k", 5*usd)
@@ -186,19 +186,19 @@ func TestPostgresAGatewayTakenForDeadBeginsAnew(t *testing.T) {
 	wantClean(t, a)
 }
 
-// losing is a connection that is cut once, before or after a commit.
-type losing struct {
+// cutConnection is a connection that is cut once, before or after a commit.
+type cutConnection struct {
 	cut   atomic.Bool
 	after bool
 }
 
-// TestPostgresACommitWithoutAnAnswerIsSettled: the change is made once, and its sender is told what came of it.
-func TestPostgresACommitWithoutAnAnswerIsSettled(t *testing.T) {
+// TestPostgresAnInDoubtCommitIsResolved: the change is made once, and its sender gets its result.
+func TestPostgresAnInDoubtCommitIsResolved(t *testing.T) {
 	for name, after := range map[string]bool{"before it is committed": false, "after it": true} {
 		t.Run(name, func(t *testing.T) {
 			l := onMachine(t, postgrestest.URL(t), t.TempDir(), Options{})
 			withKey(t, l, "k", 5*usd)
-			cut := losing{after: after}
+			cut := cutConnection{after: after}
 			d := *l.book.Dialect
 			commitBook := d.Commit
 			d.Commit = func(b *store.Book) error {
@@ -250,9 +250,9 @@ func cutBackend(t *testing.T, b *store.Book, after bool) (pid int) {
 	return pid
 }
 
-// TestPostgresACommitThatNobodyHeardOfLeavesNothingHeld: where the database is away, too, the sender is told of a failure, and what the commit took into
-// the block is returned.
-func TestPostgresACommitThatNobodyHeardOfLeavesNothingHeld(t *testing.T) {
+// TestPostgresACommitWithALostAnswerLeavesNothingHeld: if the database cannot be queried either, the sender gets an error, and the money that the commit moved
+// into the block is returned.
+func TestPostgresACommitWithALostAnswerLeavesNothingHeld(t *testing.T) {
 	s := postgrestest.Start(t)
 	l := onMachine(t, s.Database(t), t.TempDir(), Options{})
 	withKey(t, l, "k", 5*usd)
@@ -282,7 +282,7 @@ func TestPostgresACommitThatNobodyHeardOfLeavesNothingHeld(t *testing.T) {
 	wantClean(t, l)
 }
 
-// TestPostgresKilledUnderLoadLosesNothing kills the database again and again while two gateways serve: every acknowledged charge is there once.
+// TestPostgresKilledUnderLoadLosesNothing kills the database repeatedly while two gateways serve: every acknowledged charge is stored once.
 func TestPostgresKilledUnderLoadLosesNothing(t *testing.T) {
 	s := postgrestest.Start(t)
 	url := s.Database(t)
@@ -320,7 +320,7 @@ func TestPostgresKilledUnderLoadLosesNothing(t *testing.T) {
 		defer mu.Unlock()
 		return len(acks)
 	}
-	for range often(t, 3, 30) {
+	for range iterations(t, 3, 30) {
 		n := count()
 		eventually(t, "charges are acknowledged", func() bool { return count() > n+200 })
 		n = count()
@@ -362,7 +362,7 @@ func chargeOne(t *testing.T, l *Ledger, request string) (a acknowledged, ok bool
 	return acknowledged{"rich", request, r.Charged}, err == nil
 }
 
-// TestPostgresTakesAnyText: callers send zero characters and invalid UTF-8, which PostgreSQL has not.
+// TestPostgresTakesAnyText: callers may send NUL characters and invalid UTF-8, which PostgreSQL refuses.
 func TestPostgresTakesAnyText(t *testing.T) {
 	l := gateway(t, postgrestest.URL(t))
 	withKey(t, l, "k", 5*usd)
@@ -400,11 +400,11 @@ func TestPostgresAPasswordIsInNoError(t *testing.T) {
 	}
 	_, err := Open(t.Context(), "postgres://bardo:hunter2@127.0.0.1:1/bardo", Options{Dir: t.TempDir(), Connect: postgres.Connect})
 	if !errors.Is(err, store.ErrUnreachable) {
-		t.Errorf("where nobody listens: %v", err)
+		t.Errorf("without a listener: %v", err)
 	}
 }
 
-// TestPostgresALedgerThatCouldLoseChargesIsRefused reads the settings that the money depends on.
+// TestPostgresALedgerThatCouldLoseChargesIsRefused: settings that make commits less durable are refused.
 func TestPostgresALedgerThatCouldLoseChargesIsRefused(t *testing.T) {
 	url := postgrestest.URL(t)
 	_, err := open(t.Context(), url+"&synchronous_commit=off", Options{Gateway: true})
@@ -414,7 +414,7 @@ func TestPostgresALedgerThatCouldLoseChargesIsRefused(t *testing.T) {
 	gateway(t, url)
 }
 
-// TestPostgresABackupThatIsRestoredIsNoticed: the store is an earlier state of itself, and no block of it is this gateway's.
+// TestPostgresABackupThatIsRestoredIsNoticed: the store is an earlier state of itself, and its blocks are not those of this gateway.
 func TestPostgresABackupThatIsRestoredIsNoticed(t *testing.T) {
 	url := postgrestest.URL(t)
 	l := onMachine(t, url, t.TempDir(), Options{})

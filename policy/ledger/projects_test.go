@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestB05KeysOfProjectsOfOwners: budgets nest, a change is seen by whoever reads the key, and what was spent is summed over the keys.
+// TestB05KeysOfProjectsOfOwners: budgets nest, reads of the key show changes, and spending is summed over the keys.
 func TestB05KeysOfProjectsOfOwners(t *testing.T) {
 	path := storePath(t)
 	l := gateway(t, path)
@@ -88,12 +88,12 @@ func TestChangesOfGroupsThatAreRefused(t *testing.T) {
 		{"an id that is taken", project("p", "o", 0), ErrGroupExists},
 		{"no id", project("", "o", 0), ErrGroupID},
 		{"a path", project("../x", "o", 0), ErrGroupID},
-		{"an owner that there is not", project("q", "x", 0), ErrUnknownGroup},
+		{"an unknown owner", project("q", "x", 0), ErrUnknownGroup},
 		{"a negative limit", project("q", "o", -1), ErrAmount},
-		{"a project that there is not", change("x", func(*Group) error { return nil }), ErrUnknownGroup},
-		{"what the change says", change("p", func(*Group) error { return mine }), mine},
-		{"to an owner that there is not", change("p", func(g *Group) error { g.Owner = "x"; return nil }), ErrUnknownGroup},
-		{"a key of a project that there is not", l.UpdateKey(t.Context(), "k", func(k *KeyRow) error { k.Project = "x"; return nil }), ErrUnknownGroup},
+		{"an unknown project", change("x", func(*Group) error { return nil }), ErrUnknownGroup},
+		{"an error of the change", change("p", func(*Group) error { return mine }), mine},
+		{"to an unknown owner", change("p", func(g *Group) error { g.Owner = "x"; return nil }), ErrUnknownGroup},
+		{"a key of an unknown project", l.UpdateKey(t.Context(), "k", func(k *KeyRow) error { k.Project = "x"; return nil }), ErrUnknownGroup},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("%s: %v, want %v", c.sentence, c.err, c.want)

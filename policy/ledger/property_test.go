@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// model is a prepaid key as its owner sees it: blocks and processes do not exist there.
+// model is a prepaid key without blocks and processes.
 type model struct {
 	id              policy.Account
 	balance, credit policy.Micro
@@ -40,7 +40,7 @@ func (m *model) take(i int) openHold {
 	return h
 }
 
-// trial plays random operations on a ledger and its models.
+// trial runs random operations on a ledger and its models.
 type trial struct {
 	*testing.T
 	random *rand.Rand
@@ -49,7 +49,7 @@ type trial struct {
 }
 
 func TestRandomOperationsKeepTheBooks(t *testing.T) {
-	for seed := range uint64(often(t, 4, 32)) {
+	for seed := range uint64(iterations(t, 4, 32)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			path := storePath(t)
@@ -67,7 +67,7 @@ func TestRandomOperationsKeepTheBooks(t *testing.T) {
 			}
 			for p.step = range 400 {
 				for _, m := range keys {
-					p.one(m)
+					p.randomStep(m)
 					p.compare(m)
 				}
 			}
@@ -77,8 +77,8 @@ func TestRandomOperationsKeepTheBooks(t *testing.T) {
 	}
 }
 
-// one does one random operation.
-func (p *trial) one(m *model) {
+// randomStep does one random operation.
+func (p *trial) randomStep(m *model) {
 	amount := policy.Micro(p.random.Int64N(int64(usd)))
 	switch n := p.random.IntN(10); {
 	case n < 4:
@@ -114,7 +114,7 @@ func (p *trial) reserve(m *model, amount policy.Micro) {
 }
 
 func (p *trial) capture(m *model, h openHold, amount policy.Micro) {
-	limit := m.available() // its own hold is no more among the open ones
+	limit := m.available() // its own hold is not among the open ones any more
 	want := Receipt{Charged: min(amount, limit)}
 	want.Balance, want.Loss = m.balance-want.Charged, amount-want.Charged
 	if r := capture(p, p.l, h.Hold, amount); r != want {
@@ -135,7 +135,7 @@ func (p *trial) deposit(m *model, amount policy.Micro) {
 	poll(p, p.l)
 }
 
-// poll has a gateway look at once what other processes did.
+// poll makes a gateway look for changes by other processes immediately.
 func poll(t testing.TB, l *Ledger) {
 	t.Helper()
 	if err := l.between(func(*book) error { l.writer.PollChanges(); return nil }); err != nil {
@@ -143,7 +143,7 @@ func poll(t testing.TB, l *Ledger) {
 	}
 }
 
-// returnIdle does at once what happens to a key that is quiet for a while.
+// returnIdle returns the free part of a key's block, as the janitor does when the key was idle.
 func (p *trial) returnIdle(m *model) {
 	a := p.l.account(m.id)
 	amount := a.takeIdle(time.Now().Add(time.Hour))

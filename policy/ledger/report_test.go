@@ -15,8 +15,8 @@ import (
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
-// history is a random one of three days: of two keys of a project, one of another, one of none that is metered, and of nobody.
-func history(rng *rand.Rand, n int) (all []Charge) {
+// randomCharges are charges on three days: of two keys of a project, one of another, a metered one without a project, and without a key.
+func randomCharges(rng *rand.Rand, n int) (all []Charge) {
 	pick := func(names ...string) string { return names[rng.IntN(len(names))] }
 	for i := range n {
 		c := Charge{
@@ -68,13 +68,13 @@ func combinations() (all [][]By) {
 	return all
 }
 
-// TestReportsSumWhatTheLedgerCharged: by each dimension and by each two of them, whether the store has the charges or not; and all reports have the same sum,
-// which for prepaid keys is what the journal booked.
+// TestReportsSumWhatTheLedgerCharged: by each dimension and each pair of them, whether the store has the charges or not; and all reports have the same sum,
+// which for prepaid keys is that of the journal.
 func TestReportsSumWhatTheLedgerCharged(t *testing.T) {
 	path := storePath(t)
 	l := openWith(t, path, Options{Gateway: true, Flush: time.Hour})
-	teams(t, l)
-	all := history(rand.New(rand.NewPCG(7, 7)), 150)
+	createKeys(t, l)
+	all := randomCharges(rand.New(rand.NewPCG(7, 7)), 150)
 	for i := range all {
 		c := all[i]
 		if c.Account == "m" || c.Account == "" {
@@ -97,8 +97,8 @@ func TestReportsSumWhatTheLedgerCharged(t *testing.T) {
 	wantClean(t, books)
 }
 
-// teams makes the keys of a history, with money enough.
-func teams(t *testing.T, l *Ledger) {
+// createKeys creates the keys of randomCharges, with enough money.
+func createKeys(t *testing.T, l *Ledger) {
 	t.Helper()
 	err := l.CreateGroup(t.Context(), Group{Kind: policy.OfOwner, ID: "acme"})
 	for _, id := range []string{"web", "batch"} {
@@ -178,7 +178,7 @@ func compareLayers(t *testing.T, l *Ledger, all []Charge, by []By) {
 	}
 }
 
-// compareJournal: the revenue of the journal is what the reports have of prepaid keys, the exported requests have the same sums, and journals sum to zero.
+// compareJournal checks that the journal's revenue is the reports' sum of prepaid keys, that exported requests have the same sums, and that journals sum to zero.
 func compareJournal(t *testing.T, l *Ledger, all []Charge) {
 	t.Helper()
 	revenue, journals := policy.Micro(0), map[int64]policy.Micro{}
@@ -223,7 +223,7 @@ func compareJournal(t *testing.T, l *Ledger, all []Charge) {
 
 func TestReportsOfSome(t *testing.T) {
 	l := gateway(t, storePath(t))
-	teams(t, l)
+	createKeys(t, l)
 	for i, c := range []Charge{
 		{Account: "a", Agent: "g1", Amount: 10, Model: "x", At: monday},
 		{Account: "b", Agent: "g1", Amount: 20, Model: "y", At: monday.AddDate(0, 0, 1)},
@@ -244,7 +244,7 @@ func TestReportsOfSome(t *testing.T) {
 		{"one key's projects", Query{Filter: Filter{Account: "c"}, By: []By{ByProject}}, "batch 40"},
 		{"days come in order of time", Query{By: []By{ByDay, ByKey}}, "2026-03-02/a 10, 2026-03-03/b 20, 2026-03-04/c 40"},
 		{"a period", Query{Filter: Filter{Since: monday.AddDate(0, 0, 1), Until: monday.AddDate(0, 0, 1)}, By: []By{ByGolem, ByModel, ByKey}}, "g1/y/b 20"},
-		{"a project that there is not", Query{Filter: Filter{Project: "x"}, By: []By{ByKey}}, ""},
+		{"an unknown project", Query{Filter: Filter{Project: "x"}, By: []By{ByKey}}, ""},
 	} {
 		sums, err := l.Sums(t.Context(), c.q)
 		var rows []string
@@ -288,11 +288,11 @@ func TestReportsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestExportsAreOfAPeriod: requests and postings of a period and a key, whether the store has them or not, one after another until an error.
+// TestExportsAreOfAPeriod: requests and postings of a period and a key, whether the store has them or not, until an error.
 func TestExportsAreOfAPeriod(t *testing.T) {
 	path := storePath(t)
 	l := openWith(t, path, Options{Gateway: true, Flush: time.Hour})
-	teams(t, l)
+	createKeys(t, l)
 	for i := range 6 {
 		c := Charge{RequestID: fmt.Sprint("r", i), Account: []policy.Account{"a", "b"}[i%2], Agent: "g", Amount: 7, At: monday.AddDate(0, 0, i)}
 		if _, err := l.Capture(t.Context(), reserve(t, l, c.Account, c.RequestID, c.Amount), c); err != nil {
@@ -357,8 +357,8 @@ func TestExportsAreOfAPeriod(t *testing.T) {
 	}
 }
 
-// TestSumsOfBeforeAgentsWereKept: a store of version 9 has the same sums afterwards.
-func TestSumsOfBeforeAgentsWereKept(t *testing.T) {
+// TestSumsOfVersion9: a store of version 9 has the same sums after its migration.
+func TestSumsOfVersion9(t *testing.T) {
 	path := storePath(t)
 	change(t, path, append(stepsTo(t, path, 9),
 		`INSERT INTO usage (account, day, model, provider, subsystem, requests, input, cached, cache_write, output, reasoning, charged, provider_cost, refused, saved)
@@ -383,7 +383,7 @@ func TestSumsOfBeforeAgentsWereKept(t *testing.T) {
 	}
 }
 
-// stepsTo are statements that make an empty store one of an earlier version.
+// stepsTo returns the statements that create a store of an earlier version.
 func stepsTo(t *testing.T, path string, version int) (steps []string) {
 	t.Helper()
 	folder, first := "store/schema/", 1

@@ -34,10 +34,10 @@ func TestRequestsAreListedLatestFirst(t *testing.T) {
 		{"by how they ended", RequestFilter{Status: "failed"}, []string{"r3", "r1"}},
 		{"by status", RequestFilter{Status: "503"}, []string{"r3"}},
 		{"by class", RequestFilter{Status: "5xx"}, []string{"r3", "r1"}},
-		{"by a class that is none", RequestFilter{Status: "zxx"}, nil},
-		{"by who was tried", RequestFilter{Provider: "q", Limit: 1}, []string{"r3"}},
-		{"by who answered", RequestFilter{Provider: "p", Limit: 3}, []string{"r4", "r3", "r2"}},
-		{"of a span", RequestFilter{Since: start.Add(time.Second), Until: start.Add(2 * time.Second)}, []string{"r2", "r1"}},
+		{"by an invalid class", RequestFilter{Status: "zxx"}, nil},
+		{"by an attempted provider", RequestFilter{Provider: "q", Limit: 1}, []string{"r3"}},
+		{"by the provider that answered", RequestFilter{Provider: "p", Limit: 3}, []string{"r4", "r3", "r2"}},
+		{"of a period", RequestFilter{Since: start.Add(time.Second), Until: start.Add(2 * time.Second)}, []string{"r2", "r1"}},
 		{"of a key without requests", RequestFilter{Account: "nobody"}, nil},
 	} {
 		found, err := l.Requests(t.Context(), row.f)

@@ -25,10 +25,10 @@ func TestReserveRefuses(t *testing.T) {
 		amount   policy.Micro
 		want     error
 	}{
-		{"a key that is not there", l, "nobody", 1, ErrUnknownKey},
-		{"a key that is not there, for nothing", l, "nobody", 0, ErrUnknownKey},
+		{"an unknown key", l, "nobody", 1, ErrUnknownKey},
+		{"an unknown key, for an amount of zero", l, "nobody", 0, ErrUnknownKey},
 		{"a metered key", l, "metered", 1, ErrMetered},
-		{"less than nothing", l, "poor", -1, ErrAmount},
+		{"a negative amount", l, "poor", -1, ErrAmount},
 		{"an absurd amount", l, "poor", maxAmount + 1, ErrAmount},
 		{"a tool", tool(t, path), "poor", 1, ErrNotGateway},
 	} {
@@ -40,7 +40,7 @@ func TestReserveRefuses(t *testing.T) {
 	}
 }
 
-// TestReserveNow takes what is in memory, and nothing else.
+// TestReserveNow uses only money in memory.
 func TestReserveNow(t *testing.T) {
 	l := gateway(t, storePath(t))
 	withKey(t, l, "k", 5*usd)
@@ -132,8 +132,8 @@ func TestK70FiveRequestsAndMoneyForOne(t *testing.T) {
 	}
 }
 
-// TestK70ThreeHundredOfAThousand come at once for a key that has money for 300. Where each costs what it reserves, exactly 300 are served; where they cost less, never more than
-// the balance covers.
+// TestK70ThreeHundredOfAThousand concurrent requests are served for a key that has money for 300. If each costs what it reserves, exactly 300 are served; if they cost
+// less, never more than the balance covers.
 func TestK70ThreeHundredOfAThousand(t *testing.T) {
 	const most, balance = 1000, 300 * 1000
 	for name, cost := range map[string]policy.Micro{"all of the reserve": most, "less": 400} {
@@ -228,7 +228,7 @@ func TestAReserveOutOfTheBlockWritesNothing(t *testing.T) {
 	}
 }
 
-// dataVersion moves with every commit of another handle.
+// dataVersion changes with every commit of another handle.
 func dataVersion(t *testing.T, l *Ledger) (v int64) {
 	t.Helper()
 	err := l.do(func(b *book) (err error) { v, err = b.Version(); return err }, nil)
@@ -246,14 +246,14 @@ func TestABlockIsBounded(t *testing.T) {
 	}{
 		{"a rich key's block is bounded", 1, 1000 * usd, blockMax, false, false},
 		{"an eighth in between", 1, 16 * usd, 2 * usd, false, false},
-		{"a poor key's block has a least size", 1, usd, blockMin, false, false},
+		{"a poor key's block has a minimum size", 1, usd, blockMin, false, false},
 		{"but not more than there is", 1, 100, 100, false, false},
 		{"nor less than is needed", 20 * usd, 21 * usd, 20 * usd, false, false},
 		{"even when there is too little", 20 * usd, usd, usd, false, false},
 		{"nothing comes from a debt", 1, -5, 0, false, false},
 		{"nothing is needed", 0, usd, 0, false, false},
-		{"no least size where others have blocks too", 1, usd, usd / 8, true, false},
-		{"after somebody was short, what is needed", 7, 1000 * usd, 7, true, true},
+		{"no minimum size if others have blocks", 1, usd, usd / 8, true, false},
+		{"after a gateway was short, only the needed amount", 7, 1000 * usd, 7, true, true},
 		{"or what there is", 7, 3, 3, false, true},
 	} {
 		t.Run(c.sentence, func(t *testing.T) {
@@ -264,7 +264,7 @@ func TestABlockIsBounded(t *testing.T) {
 	}
 }
 
-func TestAQuietKeysBlockGoesBack(t *testing.T) {
+func TestAnIdleKeysBlockIsReturned(t *testing.T) {
 	path := storePath(t)
 	l := openWith(t, path, Options{Gateway: true, IdleReturn: 10 * time.Millisecond})
 	cli := tool(t, path)

@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestSavingsAreSummedByLayer: of metered, prepaid and anonymous requests, whether the store has them or not, and the sum over the layers is that of usage.
+// TestSavingsAreSummedByLayer: of metered, prepaid and anonymous requests, whether the store has them or not; the sum of the layers is that of usage.
 func TestSavingsAreSummedByLayer(t *testing.T) {
 	path := storePath(t)
 	l := gateway(t, path)

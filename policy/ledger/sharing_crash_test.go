@@ -72,8 +72,8 @@ func (s *server) kill() []acknowledged {
 	return s.acks
 }
 
-// TestKilledGatewaysThatShareAStoreLoseNothing: of two processes that serve, one is killed at any moment and followed by another
-// one, while the other serves on.
+// TestKilledGatewaysThatShareAStoreLoseNothing: one of two serving processes is killed at any time and replaced, while the other
+// continues.
 func TestKilledGatewaysThatShareAStoreLoseNothing(t *testing.T) {
 	t.Parallel()
 	path := storePath(t)
@@ -83,7 +83,7 @@ func TestKilledGatewaysThatShareAStoreLoseNothing(t *testing.T) {
 	}
 	pair := []*server{serve(t, path), serve(t, path)}
 	var acks []acknowledged
-	for range often(t, 4, 40) {
+	for range iterations(t, 4, 40) {
 		for _, s := range pair {
 			s.serveMore(rand.IntN(300))
 		}

@@ -9,8 +9,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// pairTrial plays random operations on two gateways that share a store, of which now and then one is killed and another
-// one started, and on a model that knows neither gateways nor blocks.
+// pairTrial runs random operations on two gateways that share a store and are killed and replaced now and then, and on a model
+// without gateways and blocks.
 type pairTrial struct {
 	*testing.T
 	random   *rand.Rand
@@ -19,7 +19,7 @@ type pairTrial struct {
 	cli      *Ledger
 	keys     []*pairModel
 	step     int
-	requests map[string]policy.Micro // what was acknowledged as charged
+	requests map[string]policy.Micro // acknowledged charges
 }
 
 // pairModel is a prepaid key; each open hold belongs to a gateway.
@@ -42,7 +42,7 @@ func (m *pairModel) held() (sum policy.Micro) {
 func (m *pairModel) available() policy.Micro { return m.balance + m.credit - m.held() }
 
 func TestRandomOperationsAndDeathsOfTwoGatewaysKeepTheBooks(t *testing.T) {
-	for seed := range uint64(often(t, 4, 24)) {
+	for seed := range uint64(iterations(t, 4, 24)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			p := &pairTrial{T: t, random: rand.New(rand.NewPCG(seed, 1)), path: storePath(t), requests: map[string]policy.Micro{}}
@@ -58,7 +58,7 @@ func TestRandomOperationsAndDeathsOfTwoGatewaysKeepTheBooks(t *testing.T) {
 				p.start(i)
 			}
 			for p.step = range 300 {
-				p.one()
+				p.randomStep()
 				p.compare()
 			}
 			p.end()
@@ -73,8 +73,8 @@ func (p *pairTrial) start(i int) {
 	}
 }
 
-// one does one random operation.
-func (p *pairTrial) one() {
+// randomStep does one random operation.
+func (p *pairTrial) randomStep() {
 	i, m := p.random.IntN(2), p.keys[p.random.IntN(len(p.keys))]
 	l, amount := p.gateways[i], policy.Micro(p.random.Int64N(int64(usd)))
 	switch n := p.random.IntN(40); {
@@ -126,7 +126,7 @@ func (p *pairTrial) capture(l *Ledger, m *pairModel, open map[*Hold]policy.Micro
 		want := Receipt{Charged: min(amount, limit)}
 		want.Loss = amount - want.Charged
 		r := capture(p, l, h, amount)
-		r.Balance = 0 // the other gateway's charges are seen within Options.Poll
+		r.Balance = 0 // it includes the other gateway's charges only within Options.Poll
 		if r != want {
 			p.Fatalf("step %d: %+v, want %+v", p.step, r, want)
 		}
@@ -134,15 +134,15 @@ func (p *pairTrial) capture(l *Ledger, m *pairModel, open map[*Hold]policy.Micro
 		m.balance -= want.Charged
 		if want.Loss > 0 {
 			m.blocked = true
-			p.heard(m)
+			p.awaitBlocked(m)
 		}
 		return
 	}
 }
 
-// heard waits until both gateways know that a key is blocked. A gateway that did not block it itself hears of it at its next look at the
-// store, and serves the key until then from what its block has.
-func (p *pairTrial) heard(m *pairModel) {
+// awaitBlocked waits until both gateways know that a key is blocked. A gateway that did not block it itself detects it at its next poll of the
+// store, and serves the key from its block until then.
+func (p *pairTrial) awaitBlocked(m *pairModel) {
 	for _, l := range p.gateways {
 		eventually(p, "each gateway knows that "+string(m.id)+" is blocked", func() bool {
 			a := l.inMemory(m.id)
@@ -175,7 +175,7 @@ func (p *pairTrial) compare() {
 	}
 }
 
-// end kills both gateways: whoever opens the store next finds it as if nobody had ever held anything.
+// end kills both gateways. The next process that opens the store finds nothing held.
 func (p *pairTrial) end() {
 	wantClean(p, p.cli)
 	for _, l := range p.gateways {

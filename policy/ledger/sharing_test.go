@@ -17,7 +17,7 @@ import (
 	"bardo.money/gateway/policy/ledger/lock"
 )
 
-// pair opens two gateways on one store, which keep what they have until the other one asks.
+// pair opens two gateways on one store, which keep their blocks until the other one needs money.
 func pair(t *testing.T) (path string, a, b *Ledger) {
 	t.Helper()
 	path = storePath(t)
@@ -29,7 +29,7 @@ func sharing(t testing.TB, path string) *Ledger {
 	return openWith(t, path, Options{Gateway: true, IdleReturn: time.Hour, Poll: 2 * time.Millisecond})
 }
 
-// kill ends a gateway as SIGKILL does: nothing is given back, and the system drops the lock.
+// kill ends a gateway as SIGKILL does: nothing is returned, and the system releases the lock.
 func kill(t testing.TB, l *Ledger) {
 	t.Helper()
 	l.closed = func() error { return nil }
@@ -56,7 +56,7 @@ func pauseWriter(t *testing.T, l *Ledger) (resume func()) {
 	}
 }
 
-// refused wants a reserve of the key to fail for lack of money.
+// refused checks that a reserve of the key fails for lack of money.
 func refused(t *testing.T, l *Ledger, amount policy.Micro) *InsufficientError {
 	t.Helper()
 	_, err := l.Reserve(t.Context(), "k", "refused", amount)
@@ -91,10 +91,10 @@ func TestTwoGatewaysChargeOneBalance(t *testing.T) {
 	}
 }
 
-func TestAGatewayGivesBackWhatAnotherIsShortOf(t *testing.T) {
+func TestAGatewayReturnsMoneyThatAnotherNeeds(t *testing.T) {
 	path, a, b := pair(t)
 	withKey(t, a, "k", 5*usd)
-	a.Release(reserve(t, a, "k", "ended", 4*usd)) // a goes on holding it
+	a.Release(reserve(t, a, "k", "ended", 4*usd)) // it stays in a's block
 	open := reserve(t, a, "k", "open", usd)
 	h := reserve(t, b, "k", "all the rest", 4*usd)
 	wantBalance(t, a, "k", Balance{Prepaid: true, Amount: 5 * usd, Held: 5 * usd})
@@ -150,7 +150,7 @@ func TestK70FiveRequestsAndMoneyForOneOverTwoGateways(t *testing.T) {
 	}
 }
 
-func TestARefusalDoesNotWaitForThoseWhoHaveAnswered(t *testing.T) {
+func TestARefusalDoesNotWaitForGatewaysThatHaveAnswered(t *testing.T) {
 	path := storePath(t)
 	a := sharing(t, path)
 	b := openWith(t, path, Options{Gateway: true, IdleReturn: time.Hour, Poll: 2 * time.Millisecond, ReserveWait: time.Hour})
@@ -164,7 +164,7 @@ func TestARefusalDoesNotWaitForThoseWhoHaveAnswered(t *testing.T) {
 	}
 }
 
-func TestARequestWaitsNoLongerThanItsPatienceOrItsCaller(t *testing.T) {
+func TestAReserveWaitsNoLongerThanReserveWaitOrItsContext(t *testing.T) {
 	path := storePath(t)
 	deaf := openWith(t, path, Options{Gateway: true, IdleReturn: time.Hour, Poll: time.Hour})
 	b := openWith(t, path, Options{Gateway: true, ReserveWait: 50 * time.Millisecond})
@@ -233,7 +233,7 @@ func TestARevocationReachesTheOtherGateway(t *testing.T) {
 	}
 }
 
-func TestALivingGatewayRecoversADeadOne(t *testing.T) {
+func TestARunningGatewayRecoversADeadOne(t *testing.T) {
 	_, a, b := pair(t)
 	withKey(t, a, "k", 5*usd)
 	capture(t, a, reserve(t, a, "k", "paid", usd), usd)
@@ -246,7 +246,7 @@ func TestALivingGatewayRecoversADeadOne(t *testing.T) {
 	wantClean(t, b)
 }
 
-func TestWhoeverOpensRecoversTheDead(t *testing.T) {
+func TestOpenRecoversDeadGateways(t *testing.T) {
 	path, a, b := pair(t)
 	withKey(t, a, "k", 5*usd)
 	reserve(t, a, "k", "open", 3*usd)
@@ -258,7 +258,7 @@ func TestWhoeverOpensRecoversTheDead(t *testing.T) {
 	wantClean(t, cli)
 }
 
-func TestADeadGatewaysMoneyIsGivenBackOnce(t *testing.T) {
+func TestADeadGatewaysBlocksAreReturnedOnce(t *testing.T) {
 	path, a, b := pair(t)
 	withKey(t, a, "k", 5*usd)
 	reserve(t, a, "k", "lost", 2*usd)
@@ -280,7 +280,7 @@ func TestADeadGatewaysMoneyIsGivenBackOnce(t *testing.T) {
 	wantClean(t, b)
 }
 
-func TestANumberIsNeverGivenAgain(t *testing.T) {
+func TestAnInstanceIDIsNeverReused(t *testing.T) {
 	path := storePath(t)
 	seen := map[int64]bool{}
 	for range 5 {
@@ -295,7 +295,7 @@ func TestANumberIsNeverGivenAgain(t *testing.T) {
 	}
 }
 
-func TestANumberWhoseLockIsTakenIsLeftAlone(t *testing.T) {
+func TestAnInstanceIDWhoseLockIsTakenIsSkipped(t *testing.T) {
 	path := storePath(t)
 	foreign := lock.File{Path: lockOf(path, 1)}
 	if ok, err := foreign.Try(); !ok || err != nil {
@@ -319,11 +319,11 @@ func TestAGatewayWhoseLockFileIsRemovedKeepsTheBooksRight(t *testing.T) {
 	open := reserve(t, a, "k", "open", 2*usd)
 	large := reserve(t, a, "k", "open too", 3*usd)
 	old := a.instance.Load()
-	resume := pauseWriter(t, a) // so that a does not look after its lock before the next one does
+	resume := pauseWriter(t, a) // so that a does not check its lock before the tool does
 	if err := errors.Join(os.Remove(lockOf(path, old)), os.Remove(chargelog.PrefixOf(path, old)+chargelog.Suffix(0))); err != nil {
 		t.Fatal(err)
 	}
-	cli := tool(t, path) // takes a for dead
+	cli := tool(t, path) // considers a dead
 	resume()
 	taken := reserve(t, b, "k", "backed", 2*usd)
 	capture(t, a, open, 2*usd)
@@ -345,7 +345,7 @@ func TestAGatewayWhoseLockFileIsRemovedKeepsTheBooksRight(t *testing.T) {
 	wantClean(t, cli)
 }
 
-func TestAGatewayThatFindsItsLockFileGoneTakesItsBlocksAlong(t *testing.T) {
+func TestAGatewayWithARemovedLockFileKeepsItsBlocks(t *testing.T) {
 	path := storePath(t)
 	a := sharing(t, path)
 	withKey(t, a, "k", 5*usd)
@@ -382,13 +382,13 @@ func TestTheSameStoreByAnotherNameIsTheSameStore(t *testing.T) {
 	wantClean(t, b)
 }
 
-func TestManyMayOpenANewStoreAtOnce(t *testing.T) {
+func TestManyMayOpenANewStoreConcurrently(t *testing.T) {
 	path := storePath(t)
 	var all sync.WaitGroup
 	var first atomic.Int64
 	for i := range 6 {
 		all.Go(func() {
-			l, err := openInTurn(t, path, Options{Gateway: i%2 == 0})
+			l, err := openWithRetry(t, path, Options{Gateway: i%2 == 0})
 			if err != nil {
 				t.Error(err)
 				return
@@ -408,12 +408,12 @@ func TestManyMayOpenANewStoreAtOnce(t *testing.T) {
 	all.Wait()
 	keys, err := tool(t, path).Keys(t.Context())
 	if err != nil || len(keys) != 1 || first.Load() != 1 {
-		t.Errorf("%d keys, %v, and %d were said to be made, want one", len(keys), err, first.Load())
+		t.Errorf("%d keys, %v, and %d were reported as created, want one", len(keys), err, first.Load())
 	}
 }
 
-// openInTurn is Open for one of several that make the store: who waits for the others for longer than Open does, on a busy machine, tries again.
-func openInTurn(t *testing.T, path string, o Options) (l *Ledger, err error) {
+// openWithRetry is Open for one of several that create the store: on a busy machine it may wait longer for the others than Open does, so it retries.
+func openWithRetry(t *testing.T, path string, o Options) (l *Ledger, err error) {
 	t.Helper()
 	for end := time.Now().Add(polltest.Patience); time.Now().Before(end); {
 		if l, err = open(t.Context(), path, o); !errors.Is(err, ErrInUse) {

@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestSolventRefusesKeysThatHaveNothing, and those that are blocked; what is held by requests under way may come back.
+// TestSolventRefusesKeysThatHaveNothing, and blocked ones; money held by requests in flight may become free.
 func TestSolventRefusesKeysThatHaveNothing(t *testing.T) {
 	path := storePath(t)
 	l, other := gateway(t, path), tool(t, path)
@@ -38,7 +38,7 @@ func TestSolventRefusesKeysThatHaveNothing(t *testing.T) {
 
 	h = reserve(t, l, "rich", "r2", policy.USD/2)
 	wantSolvent("rich", true)
-	capture(t, l, h, 2*policy.USD) // more than there is: it is blocked
+	capture(t, l, h, 2*policy.USD) // more than the balance: the key is blocked
 	wantSolvent("rich", false)
 	if _, err := other.Deposit(t.Context(), "rich", policy.USD, "d"); err != nil { // by another process
 		t.Fatal(err)

@@ -10,12 +10,12 @@ import (
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
-// dreamt is a charge of an agent's dreams.
-func dreamt(id string, acct policy.Account, agent string, amount policy.Micro) Charge {
+// dreamCharge is a charge of an agent's part dream.
+func dreamCharge(id string, acct policy.Account, agent string, amount policy.Micro) Charge {
 	return Charge{RequestID: id, Account: acct, Agent: agent, Part: "dream", Amount: amount, At: monday}
 }
 
-// onDay opens a store on a day: what was spent long before it is forgotten.
+// onDay opens a store on a day: earlier spending is pruned.
 func onDay(t *testing.T, path string, day time.Time) *Ledger {
 	t.Helper()
 	return openWith(t, path, Options{Gateway: true, IdleReturn: time.Hour, Now: func() time.Time { return day }})
@@ -37,15 +37,15 @@ func TestWhatAgentsSpendIsCommittedWithTheirCharges(t *testing.T) {
 	l := onDay(t, path, monday)
 	withKey(t, l, "k", 10*usd)
 	hold := reserve(t, l, "k", "r", usd)
-	if _, err := l.Capture(t.Context(), hold, dreamt("", "", "g1", 2*usd)); err != nil {
+	if _, err := l.Capture(t.Context(), hold, dreamCharge("", "", "g1", 2*usd)); err != nil {
 		t.Fatal(err)
 	}
 	again := reserve(t, l, "k", "r", usd)
-	if _, err := l.Capture(t.Context(), again, dreamt("", "", "g1", 2*usd)); err != nil { // it is found to be a repetition
+	if _, err := l.Capture(t.Context(), again, dreamCharge("", "", "g1", 2*usd)); err != nil { // it is found to be a repetition
 		t.Fatal(err)
 	}
 	for _, c := range []Charge{
-		dreamt("1", "m", "g1", 5), dreamt("2", "m", "g1", 7), dreamt("2", "m", "g1", 7), dreamt("3", "m", "g2", 11), dreamt("4", "m", "", 13), dreamt("5", "m", "g1", 0),
+		dreamCharge("1", "m", "g1", 5), dreamCharge("2", "m", "g1", 7), dreamCharge("2", "m", "g1", 7), dreamCharge("3", "m", "g2", 11), dreamCharge("4", "m", "", 13), dreamCharge("5", "m", "g1", 0),
 		{RequestID: "6", Account: "m", Agent: "g1", Part: "risk", Amount: 17, At: monday},
 		{RequestID: "7", Account: "m", Agent: "g1", Part: "risk", Amount: 19, At: monday.AddDate(0, 0, 1)},
 		{RequestID: "8", Account: "m", Agent: "g1", Amount: 23, At: monday},
@@ -56,7 +56,7 @@ func TestWhatAgentsSpendIsCommittedWithTheirCharges(t *testing.T) {
 	}
 	check := func(l *Ledger) {
 		wantSpent(t, l, "k", "g1", monday, map[string]policy.Micro{"dream": 2 * usd})
-		wantSpent(t, l, "m", "g1", monday, map[string]policy.Micro{"dream": 12, "risk": 17}) // written behind, and read at once
+		wantSpent(t, l, "m", "g1", monday, map[string]policy.Micro{"dream": 12, "risk": 17}) // not committed yet, and included in reads
 		wantSpent(t, l, "m", "g1", monday.AddDate(0, 0, 1), map[string]policy.Micro{"risk": 19})
 		wantSpent(t, l, "m", "g2", monday, map[string]policy.Micro{"dream": 11})
 		wantSpent(t, l, "m", "", monday, map[string]policy.Micro{"dream": 13})
@@ -88,8 +88,8 @@ func TestWhatAgentsSpentInOneGroupIsReadInIt(t *testing.T) {
 			return err
 		}
 	}
-	errs := asOneGroup(t, l, note(dreamt("a", "k", "g", 10)), func(*book) error { return errMine },
-		func(b *book) error { return b.tally.SpentByPart(b.Book, "k", "g", usage.DayOf(monday), between) }, note(dreamt("b", "k", "g", 20)))
+	errs := asOneGroup(t, l, note(dreamCharge("a", "k", "g", 10)), func(*book) error { return errMine },
+		func(b *book) error { return b.tally.SpentByPart(b.Book, "k", "g", usage.DayOf(monday), between) }, note(dreamCharge("b", "k", "g", 20)))
 	if errs[0] != nil || errs[1] == nil || errs[2] != nil || errs[3] != nil {
 		t.Fatalf("%v", errs)
 	}
@@ -99,7 +99,7 @@ func TestWhatAgentsSpentInOneGroupIsReadInIt(t *testing.T) {
 	wantSpent(t, l, "k", "g", monday, map[string]policy.Micro{"dream": 30})
 }
 
-func TestWhatAgentsSpentIsForgottenAfterYesterday(t *testing.T) {
+func TestSpendingOfAgentsIsPrunedAfterYesterday(t *testing.T) {
 	path := storePath(t)
 	l := onDay(t, path, monday)
 	for i := range usage.PruneLimit + 7 {
@@ -121,15 +121,15 @@ func TestWhatAgentsSpentIsForgottenAfterYesterday(t *testing.T) {
 	if n := left(yesterday); n != usage.PruneLimit+7 {
 		t.Errorf("of yesterday's rows %d are left", n)
 	}
-	later := onDay(t, path, monday.AddDate(0, 0, 2)) // its janitor does it by itself
-	eventually(t, "all of it is gone", func() bool { return left(later) == 0 })
+	later := onDay(t, path, monday.AddDate(0, 0, 2)) // its janitor prunes
+	eventually(t, "all of it is pruned", func() bool { return left(later) == 0 })
 }
 
 func TestAStoreOfAnEarlierVersionCountsWhatAgentsSpend(t *testing.T) {
 	path := firstVersion(t)
 	l := onDay(t, path, monday)
 	wantSpent(t, l, "k", "g", monday, map[string]policy.Micro{})
-	if _, err := l.Capture(t.Context(), reserve(t, l, "k", "r2", usd), dreamt("", "", "g", usd)); err != nil {
+	if _, err := l.Capture(t.Context(), reserve(t, l, "k", "r2", usd), dreamCharge("", "", "g", usd)); err != nil {
 		t.Fatal(err)
 	}
 	wantSpent(t, l, "k", "g", monday, map[string]policy.Micro{"dream": usd})

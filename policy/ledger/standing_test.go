@@ -9,7 +9,7 @@ import (
 )
 
 // stand makes a standing hold.
-func stand(t *testing.T, l *Ledger, request string, amount policy.Micro) {
+func makeStanding(t *testing.T, l *Ledger, request string, amount policy.Micro) {
 	t.Helper()
 	if err := l.Stand(t.Context(), reserve(t, l, "k", request, amount), "me"); err != nil {
 		t.Fatal(err)
@@ -24,19 +24,19 @@ func mustBalance(t *testing.T, l *Ledger, amount, held policy.Micro) {
 	}
 }
 
-func mustBeSound(t *testing.T, l *Ledger) {
+func wantSoundBooks(t *testing.T, l *Ledger) {
 	t.Helper()
 	if r, err := l.Audit(t.Context()); err != nil || !r.OK {
 		t.Errorf("%v, %+v", err, r)
 	}
 }
 
-// TestAStandingHoldOutlivesItsGateway: nobody else can spend the money, the audit knows it, and it is charged after a restart.
+// TestAStandingHoldOutlivesItsGateway: the money cannot be spent otherwise, the audit includes it, and it is charged after a restart.
 func TestAStandingHoldOutlivesItsGateway(t *testing.T) {
 	path := storePath(t)
 	l := gateway(t, path)
 	withKey(t, l, "k", 5*usd)
-	stand(t, l, "later", 3*usd)
+	makeStanding(t, l, "later", 3*usd)
 	mustBalance(t, l, 5*usd, 3*usd)
 	if open, held := l.Holds(); open != 0 || held != 0 {
 		t.Errorf("in memory %d holds of %d", open, held)
@@ -47,7 +47,7 @@ func TestAStandingHoldOutlivesItsGateway(t *testing.T) {
 
 	l = gateway(t, path)
 	mustBalance(t, l, 5*usd, 3*usd)
-	mustBeSound(t, l)
+	wantSoundBooks(t, l)
 	var short *InsufficientError
 	if _, err := l.Reserve(t.Context(), "k", "now", 3*usd); !errors.As(err, &short) {
 		t.Errorf("another request gets the money: %v", err)
@@ -63,15 +63,15 @@ func TestAStandingHoldOutlivesItsGateway(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	mustBalance(t, l, 4*usd, 0)
-	mustBeSound(t, l)
+	wantSoundBooks(t, l)
 }
 
-// TestARequestThatWasChargedIsNotChargedAgain, though its standing hold is gone; nor does it hold anything.
+// TestARequestThatWasChargedIsNotChargedAgain, although its standing hold was released; nor does it hold anything.
 func TestARequestThatWasChargedIsNotChargedAgain(t *testing.T) {
 	path := storePath(t)
 	l := gateway(t, path)
 	withKey(t, l, "k", 5*usd)
-	stand(t, l, "later", 2*usd)
+	makeStanding(t, l, "later", 2*usd)
 	for range 2 {
 		h, err := l.TakeStanding(t.Context(), "k", "later")
 		if err != nil {
@@ -84,7 +84,7 @@ func TestARequestThatWasChargedIsNotChargedAgain(t *testing.T) {
 		l = gateway(t, path)
 	}
 	mustBalance(t, l, 4*usd, 0)
-	mustBeSound(t, l)
+	wantSoundBooks(t, l)
 	if is, err := l.Charged(t.Context(), "k", "later"); err != nil || !is {
 		t.Errorf("charged: %v, %v", is, err)
 	}
@@ -96,28 +96,28 @@ func TestARequestThatWasChargedIsNotChargedAgain(t *testing.T) {
 func TestAStandingHoldIsReleasedOnce(t *testing.T) {
 	l := gateway(t, storePath(t))
 	withKey(t, l, "k", 5*usd)
-	stand(t, l, "later", 2*usd)
-	stand(t, l, "nothing", 0)
+	makeStanding(t, l, "later", 2*usd)
+	makeStanding(t, l, "nothing", 0)
 	for range 2 {
 		if err := l.ReleaseStanding(t.Context(), "later"); err != nil {
 			t.Fatal(err)
 		}
 		mustBalance(t, l, 5*usd, 0)
 	}
-	mustBeSound(t, l)
+	wantSoundBooks(t, l)
 }
 
-// TestWhatStandsForTooLongIsGivenBack: its owner's store is gone.
-func TestWhatStandsForTooLongIsGivenBack(t *testing.T) {
+// TestAnOldStandingHoldIsReleased: its owner's store was lost.
+func TestAnOldStandingHoldIsReleased(t *testing.T) {
 	path := storePath(t)
 	now := time.Now()
 	l := openWith(t, path, Options{Gateway: true, IdleReturn: time.Hour, Now: func() time.Time { return now }})
 	withKey(t, l, "k", 5*usd)
-	stand(t, l, "later", 2*usd)
+	makeStanding(t, l, "later", 2*usd)
 	l.releaseStale()
 	mustBalance(t, l, 5*usd, 2*usd)
 	now = now.Add(maxStandingAge + time.Minute)
 	l.releaseStale()
 	mustBalance(t, l, 5*usd, 0)
-	mustBeSound(t, l)
+	wantSoundBooks(t, l)
 }

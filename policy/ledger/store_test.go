@@ -30,7 +30,7 @@ func TestANewerStoreIsRefused(t *testing.T) {
 	gateway(t, path)
 }
 
-// setVersion makes a store one of another version.
+// setVersion sets a store's schema version.
 func setVersion(t testing.TB, path string, version int) {
 	t.Helper()
 	statement := `PRAGMA user_version = `
@@ -40,7 +40,7 @@ func setVersion(t testing.TB, path string, version int) {
 	change(t, path, fmt.Sprint(statement, version))
 }
 
-func TestAnyPathWillDo(t *testing.T) {
+func TestAPathMayHaveAnyCharacters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a b?c=d%20#é.db")
 	l := gateway(t, path)
 	withKey(t, l, "k", usd)
@@ -77,7 +77,7 @@ func fileURL(path string, params url.Values) string {
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: params.Encode()}).String()
 }
 
-// raw is a store as any program sees it.
+// raw opens a store as another program would.
 func raw(t testing.TB, path string) *sql.DB {
 	t.Helper()
 	var db *sql.DB
@@ -93,13 +93,13 @@ func raw(t testing.TB, path string) *sql.DB {
 	return db
 }
 
-// dropConstraints has PostgreSQL take what contradicts itself.
+// dropConstraints makes PostgreSQL accept rows that violate constraints.
 const dropConstraints = `DO $$ DECLARE c record; BEGIN
 	FOR c IN SELECT conrelid::regclass AS of, conname FROM pg_constraint WHERE contype IN ('c', 'f') AND connamespace = current_schema()::regnamespace LOOP
 		EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', c.of, c.conname);
 	END LOOP; END $$`
 
-// change runs statements on a store without any of the ledger's care.
+// change runs statements on a store, without the ledger's checks.
 func change(t testing.TB, path string, statements ...string) {
 	t.Helper()
 	db := raw(t, path)

@@ -8,7 +8,7 @@ import (
 )
 
 // noted records a request of a metered key.
-func noted(id string, account policy.Account, amount policy.Micro) func(*book) error {
+func recordUsage(id string, account policy.Account, amount policy.Micro) func(*book) error {
 	return func(b *book) error {
 		_, err := b.record(&Charge{RequestID: id, Account: account, Amount: amount, At: monday, Tokens: Tokens{Input: 3, Output: 2}})
 		return err
@@ -18,13 +18,13 @@ func noted(id string, account policy.Account, amount policy.Micro) func(*book) e
 func TestAGroupsRequestsAreSummedOnce(t *testing.T) {
 	l := gateway(t, storePath(t))
 	var between policy.Micro
-	first, again := noted("a", "k", 10), noted("a", "k", 10)
-	errs := asOneGroup(t, l, first, noted("b", "other", 5), again,
+	first, again := recordUsage("a", "k", 10), recordUsage("a", "k", 10)
+	errs := asOneGroup(t, l, first, recordUsage("b", "other", 5), again,
 		func(b *book) (err error) {
 			between, err = b.tally.ChargedOn(b.Book, "k", usage.DayOf(monday))
 			return err
 		},
-		noted("c", "k", 20))
+		recordUsage("c", "k", 20))
 	for i, err := range errs {
 		if err != nil {
 			t.Errorf("change %d: %v", i, err)
@@ -40,9 +40,9 @@ func TestAGroupsRequestsAreSummedOnce(t *testing.T) {
 	wantClean(t, l)
 }
 
-func TestAChangeThatFailsLeavesNoSum(t *testing.T) {
+func TestAFailedChangeAddsNothingToTheSums(t *testing.T) {
 	l := gateway(t, storePath(t))
-	errs := asOneGroup(t, l, noted("a", "k", 10), func(*book) error { return errMine }, noted("b", "k", 20))
+	errs := asOneGroup(t, l, recordUsage("a", "k", 10), func(*book) error { return errMine }, recordUsage("b", "k", 20))
 	if errs[0] != nil || errs[1] == nil || errs[2] != nil {
 		t.Fatalf("%v", errs)
 	}

@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
-// monday is a time on a day of its own.
+// monday is a fixed time on a Monday.
 var monday = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
 func TestARequestIsReadAsItWasCharged(t *testing.T) {
@@ -59,7 +59,7 @@ func TestMeteredRequestsAreWrittenBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The writer takes what is queued when it wakes: the two may be written one after the other.
+	// The writer commits the queue when it wakes, so the two may be written one after the other.
 	eventually(t, "the records are written", func() bool {
 		rows, err := l.Usage(t.Context(), Filter{}, ByDay)
 		return err == nil && len(rows) == 1 && rows[0].Requests == 2
@@ -245,8 +245,8 @@ func compact(t *testing.T, s string) string {
 	return string(b)
 }
 
-// TestWhatAProviderAnsweredIsSummed: by model, between two times, whatever is in the store yet.
-func TestWhatAProviderAnsweredIsSummed(t *testing.T) {
+// TestRequestsOfAProviderAreSummed: by model, in a period, whether the store has the requests or not.
+func TestRequestsOfAProviderAreSummed(t *testing.T) {
 	l := gateway(t, storePath(t))
 	withKey(t, l, "k", 50*usd)
 	for i, c := range []Charge{

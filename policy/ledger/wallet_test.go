@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestAWalletsPaymentIsCreditedOnceAndTakenBackOnce, and what its request has used is the operator's loss.
+// TestAWalletsPaymentIsCreditedOnceAndTakenBackOnce, and the cost of its request is the operator's loss.
 func TestAWalletsPaymentIsCreditedOnceAndTakenBackOnce(t *testing.T) {
 	l, err := open(t.Context(), storePath(t), Options{Gateway: true})
 	if err != nil {
@@ -40,7 +40,7 @@ func TestAWalletsPaymentIsCreditedOnceAndTakenBackOnce(t *testing.T) {
 	if err != nil || loss < 5000 {
 		t.Errorf("a loss of %s, %v", loss, err)
 	}
-	left := loss - 5000 // what the gateway's block has
+	left := loss - 5000 // in the gateway's block
 	has(left)
 	if again, err := l.TakeBack(t.Context(), wallet, 10_000, "p1"); again != 0 || err != nil {
 		t.Errorf("taken back again: %s, %v", again, err)

@@ -17,27 +17,27 @@ import (
 	"bardo.money/gateway/policy/quota"
 )
 
-// apart are two gateways of a store in this process, of which the first one's way to it may be cut.
-type apart struct {
+// partition has two gateways with a store in this process, to which the first one's connection may be cut.
+type partition struct {
 	*testing.T
 	*memory
 	all []*quota.Limiter
 	cut atomic.Bool
 }
 
-// inTwo runs a test of two gateways, at a virtual time at which an hour begins.
-func inTwo(t *testing.T, o quota.Options, test func(*apart)) {
+// withTwoGateways runs a test of two gateways, at a virtual time at which an hour begins.
+func withTwoGateways(t *testing.T, o quota.Options, test func(*partition)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		<-time.After(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour)))
-		w := &apart{T: t, memory: &memory{states: map[string][]byte{}}}
-		w.all = gateways(t, 2, o, func(i int) quota.Store { return []quota.Store{severed{w.memory, &w.cut}, w.memory}[i] })
+		w := &partition{T: t, memory: &memory{states: map[string][]byte{}}}
+		w.all = gateways(t, 2, o, func(i int) quota.Store { return []quota.Store{cuttable{w.memory, &w.cut}, w.memory}[i] })
 		test(w)
 	})
 }
 
-// use has a request at a gateway use tokens.
-func (w *apart) use(gateway int, tokens int64) {
+// use runs a request at a gateway that uses tokens.
+func (w *partition) use(gateway int, tokens int64) {
 	w.Helper()
 	g, err := w.all[gateway].Admit(w.Context(), time.Now(), ask(1))
 	if err != nil {
@@ -47,8 +47,8 @@ func (w *apart) use(gateway int, tokens int64) {
 	synctest.Wait()
 }
 
-// left is what a gateway says is left of the tokens, once it has looked.
-func (w *apart) left(gateway int) int64 {
+// left is the remaining tokens at a gateway, after it has read the store.
+func (w *partition) left(gateway int) int64 {
 	w.Helper()
 	g, err := w.all[gateway].Admit(w.Context(), time.Now(), &quota.Ask{Principal: ada, Class: quota.Lookup})
 	if err != nil {
@@ -57,8 +57,8 @@ func (w *apart) left(gateway int) int64 {
 	return g.RemainingTokens
 }
 
-// pass is how many requests a gateway lets pass of several, each of which ends at once.
-func (w *apart) pass(gateway, n int) (passed int) {
+// admitted is how many of n requests a gateway admits, each of which ends immediately.
+func (w *partition) admitted(gateway, n int) (passed int) {
 	for range n {
 		if g, err := w.all[gateway].Admit(w.Context(), time.Now(), ask(0)); err == nil {
 			g.Done(time.Now(), 0, 0)
@@ -69,12 +69,12 @@ func (w *apart) pass(gateway, n int) (passed int) {
 	return passed
 }
 
-// tokens are the rules of an allowance, of which each of two gateways gives out a half while it is alone.
+// tokens are the rules of an allowance, of which each of two gateways uses a half during an outage.
 var tokens = quota.Rules{Default: policy.Limits{TokensPerHour: 1000}, Share: 2}
 
-// TestAStoreThatLostSomethingIsToldOfIt: as one that failed over to a copy that was behind.
-func TestAStoreThatLostSomethingIsToldOfIt(t *testing.T) {
-	inTwo(t, quota.Options{Rules: tokens}, func(w *apart) {
+// TestLostWritesAreStoredAgain: lost writes are stored again, for instance after a failover to a replica that was behind.
+func TestLostWritesAreStoredAgain(t *testing.T) {
+	withTwoGateways(t, quota.Options{Rules: tokens}, func(w *partition) {
 		w.use(0, 100)
 		copied := maps.Clone(w.states)
 		w.use(0, 200)
@@ -88,9 +88,9 @@ func TestAStoreThatLostSomethingIsToldOfIt(t *testing.T) {
 	})
 }
 
-// TestWhatWasUsedInAnHourThatIsOverCountsNowhere: a gateway that was cut off does not set the clock back.
+// TestWhatWasUsedInAnHourThatIsOverCountsNowhere: a gateway that was disconnected does not set the window back.
 func TestWhatWasUsedInAnHourThatIsOverCountsNowhere(t *testing.T) {
-	inTwo(t, quota.Options{Rules: tokens}, func(w *apart) {
+	withTwoGateways(t, quota.Options{Rules: tokens}, func(w *partition) {
 		w.use(1, 1)
 		w.cut.Store(true)
 		w.use(0, 400)
@@ -104,31 +104,31 @@ func TestWhatWasUsedInAnHourThatIsOverCountsNowhere(t *testing.T) {
 	})
 }
 
-// TestARateThatIsUsedTwiceIsFreeAMinuteLater: what gateways gave out beyond it together is not added up.
+// TestARateThatIsUsedTwiceIsFreeAMinuteLater: requests that gateways admitted beyond the rate during an outage are not added up.
 func TestARateThatIsUsedTwiceIsFreeAMinuteLater(t *testing.T) {
-	inTwo(t, quota.Options{Rules: quota.Rules{Default: policy.Limits{RPM: 10}, Share: 2}}, func(w *apart) {
+	withTwoGateways(t, quota.Options{Rules: quota.Rules{Default: policy.Limits{RPM: 10}, Share: 2}}, func(w *partition) {
 		w.cut.Store(true)
-		if n := w.pass(1, 12); n != 10 {
+		if n := w.admitted(1, 12); n != 10 {
 			w.Fatalf("%d passed, want 10", n)
 		}
-		if n := w.pass(0, 12); n != 5 {
+		if n := w.admitted(0, 12); n != 5 {
 			w.Fatalf("%d passed at the gateway that is alone, want 5", n)
 		}
 		w.cut.Store(false)
-		if n := w.pass(0, 1); n != 0 {
+		if n := w.admitted(0, 1); n != 0 {
 			w.Error("one more passed")
 		}
 		<-time.After(13 * time.Second) // two requests of ten in a minute
-		if n := w.pass(0, 12); n != 2 {
+		if n := w.admitted(0, 12); n != 2 {
 			w.Errorf("%d passed, want 2", n)
 		}
 	})
 }
 
-// TestCallersAreNotForgottenBeforeTheyAreStored: however many come while the store is away.
-func TestCallersAreNotForgottenBeforeTheyAreStored(t *testing.T) {
+// TestCallersAreNotDroppedBeforeTheyAreStored, however many there are during an outage of the store.
+func TestCallersAreNotDroppedBeforeTheyAreStored(t *testing.T) {
 	const callers = 200
-	inTwo(t, quota.Options{Rules: tokens, Callers: 1}, func(w *apart) {
+	withTwoGateways(t, quota.Options{Rules: tokens, Callers: 1}, func(w *partition) {
 		principal := func(i int) policy.Principal { return policy.Principal{Account: policy.Account(fmt.Sprint("k", i))} }
 		w.cut.Store(true)
 		for i := range callers {
@@ -150,28 +150,28 @@ func TestCallersAreNotForgottenBeforeTheyAreStored(t *testing.T) {
 	})
 }
 
-// TestAHoldThatNobodyHeardOfIsGivenBack: it was stored, and its request refused, since the answer got lost.
-func TestAHoldThatNobodyHeardOfIsGivenBack(t *testing.T) {
-	inTwo(t, quota.Options{Rules: quota.Rules{MaxConcurrent: 1}, Lifetime: time.Minute}, func(w *apart) {
-		w.losing(1, func(int) bool { return true })
+// TestAHoldWithALostAnswerIsReleased: it was stored, and its request refused, because the store's answer was lost.
+func TestAHoldWithALostAnswerIsReleased(t *testing.T) {
+	withTwoGateways(t, quota.Options{Rules: quota.Rules{MaxConcurrent: 1}, Lifetime: time.Minute}, func(w *partition) {
+		w.loseAnswers(1, func(int) bool { return true })
 		if _, err := w.all[0].Admit(w.Context(), time.Now(), ask(0)); fault.From(err).Kind != fault.Unavailable {
 			w.Fatalf("%v", err)
 		}
 		<-time.After(11 * time.Second)
-		if n := w.pass(1, 1); n != 1 {
+		if n := w.admitted(1, 1); n != 1 {
 			w.Error("it is held")
 		}
 	})
 }
 
-// TestAnAnswerThatIsLostCountsOnceLongAfterIt: what a gateway stored last is known to others longer than what it holds counts.
-func TestAnAnswerThatIsLostCountsOnceLongAfterIt(t *testing.T) {
-	inTwo(t, quota.Options{Rules: tokens}, func(w *apart) {
+// TestALostAnswerCountsOnceAfterTheLifetime: the number of a gateway's last write is kept longer than its hold counts.
+func TestALostAnswerCountsOnceAfterTheLifetime(t *testing.T) {
+	withTwoGateways(t, quota.Options{Rules: tokens}, func(w *partition) {
 		g, err := w.all[0].Admit(w.Context(), time.Now(), ask(1))
 		if err != nil {
 			w.Fatal(err)
 		}
-		w.losing(1, func(int) bool { return true })
+		w.loseAnswers(1, func(int) bool { return true })
 		g.Done(time.Now(), 100, 0)
 		synctest.Wait()
 		w.cut.Store(true)
@@ -186,9 +186,9 @@ func TestAnAnswerThatIsLostCountsOnceLongAfterIt(t *testing.T) {
 	})
 }
 
-// TestGatewaysThatAreGoneAreForgotten: what is stored of a caller does not grow with each start of a gateway.
-func TestGatewaysThatAreGoneAreForgotten(t *testing.T) {
-	inTwo(t, quota.Options{Rules: tokens}, func(w *apart) {
+// TestHoldsOfEndedGatewaysAreDropped: the stored value does not grow with each start of a gateway.
+func TestHoldsOfEndedGatewaysAreDropped(t *testing.T) {
+	withTwoGateways(t, quota.Options{Rules: tokens}, func(w *partition) {
 		for range 20 {
 			l := quota.New(quota.Options{Rules: tokens, Store: w.memory})
 			g, err := l.Admit(w.Context(), time.Now(), ask(1))
@@ -208,9 +208,9 @@ func TestGatewaysThatAreGoneAreForgotten(t *testing.T) {
 	})
 }
 
-// TestWhatWasUsedIsStoredAtTheEnd of a gateway, also what it could not store before.
+// TestWhatWasUsedIsStoredAtTheEnd of a gateway, also counters that it could not store before.
 func TestWhatWasUsedIsStoredAtTheEnd(t *testing.T) {
-	inTwo(t, quota.Options{Rules: tokens}, func(w *apart) {
+	withTwoGateways(t, quota.Options{Rules: tokens}, func(w *partition) {
 		w.cut.Store(true)
 		w.use(0, 100)
 		w.cut.Store(false)
@@ -225,7 +225,7 @@ func TestWhatWasUsedIsStoredAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestCountersEndInRedis: those of callers that do not come back do not stay.
+// TestCountersEndInRedis: counters of callers without further requests expire.
 func TestCountersEndInRedis(t *testing.T) {
 	server := redistest.Start(t)
 	all := gateways(t, 1, quota.Options{Rules: tokens}, inRedis(t, server))

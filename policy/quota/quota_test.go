@@ -20,10 +20,10 @@ var (
 	ada     = policy.Principal{Account: "ada"}
 )
 
-// Stored makes the store of a test that runs with one.
+// Stored creates the store of a test that runs with one.
 var Stored func(tb testing.TB) Store
 
-// limiter is New, with a store where the test is one of TestTogether.
+// limiter is New, with a store if TestTogether runs the test.
 func limiter(tb testing.TB, o Options) *Limiter {
 	tb.Helper()
 	if Stored != nil && strings.HasPrefix(tb.Name(), "TestTogether/") {
@@ -89,8 +89,8 @@ func TestRateAllowsAFullMinuteAtOnceThenOneAtATime(t *testing.T) {
 	wantRefusal(t, l, morning.Add(next+time.Minute), ask, fault.RateLimited, next)
 }
 
-// Requests of a burst read the clock before they get the caller's lock, so that one may come in with a time that is behind the one
-// before it.
+// Requests of a burst read the clock before they get the caller's lock, so one may have an earlier time than the one before
+// it.
 func TestTheLastPlaceOfABurstIsGivenWhateverTheOrderOfItsClocks(t *testing.T) {
 	for _, class := range []Class{Generation, Lookup} {
 		l := limiter(t, Options{Rules: Rules{Default: policy.Limits{RPM: 100}}})
@@ -140,7 +140,7 @@ func TestWhoseLimitHolds(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		own, general int
-		want         int // requests admitted at once out of 10
+		want         int // admitted requests of a burst of 10
 	}{
 		{"none at all", 0, 0, 10},
 		{"the default", 0, 3, 3},
@@ -166,7 +166,7 @@ func TestWhoseLimitHolds(t *testing.T) {
 
 func TestCallersAreToldApart(t *testing.T) {
 	bob := policy.Principal{Account: "bob"}
-	nobody := policy.Principal{Anonymous: true}
+	anonymous := policy.Principal{Anonymous: true}
 	at := func(p policy.Principal, addr string) *Ask {
 		return &Ask{Principal: p, Client: netip.MustParseAddr(addr)}
 	}
@@ -177,12 +177,12 @@ func TestCallersAreToldApart(t *testing.T) {
 	}{
 		{"one key from two addresses", at(ada, "10.0.0.1"), at(ada, "10.0.0.2"), true},
 		{"two keys from one address", at(ada, "10.0.0.1"), at(bob, "10.0.0.1"), false},
-		{"a key and nobody", at(ada, "10.0.0.1"), at(nobody, "10.0.0.1"), false},
-		{"two addresses", at(nobody, "10.0.0.1"), at(nobody, "10.0.0.2"), false},
-		{"one address in two spellings", at(nobody, "10.0.0.1"), at(nobody, "::ffff:10.0.0.1"), true},
-		{"one IPv6 network", at(nobody, "2001:db8::1"), at(nobody, "2001:db8::2:1"), true},
-		{"two IPv6 networks", at(nobody, "2001:db8::1"), at(nobody, "2001:db8:0:1::1"), false},
-		{"nobody from nowhere", &Ask{}, &Ask{}, true},
+		{"a key and an anonymous client", at(ada, "10.0.0.1"), at(anonymous, "10.0.0.1"), false},
+		{"two addresses", at(anonymous, "10.0.0.1"), at(anonymous, "10.0.0.2"), false},
+		{"one address in two spellings", at(anonymous, "10.0.0.1"), at(anonymous, "::ffff:10.0.0.1"), true},
+		{"one IPv6 network", at(anonymous, "2001:db8::1"), at(anonymous, "2001:db8::2:1"), true},
+		{"two IPv6 networks", at(anonymous, "2001:db8::1"), at(anonymous, "2001:db8:0:1::1"), false},
+		{"no account and no address", &Ask{}, &Ask{}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := limiter(t, Options{Rules: Rules{Default: policy.Limits{RPM: 1}}})
@@ -236,7 +236,7 @@ func TestK70WhatWasNotSpentIsFreeAgain(t *testing.T) {
 	l := limiter(t, Options{})
 	ask := generation(limited(policy.Limits{SpendPerDay: policy.USD}), 10, policy.USD*6/10)
 	g := mustAdmit(t, l, morning, ask)
-	wantRefusal(t, l, morning, ask, fault.BudgetExceeded, time.Second) // soon: the first may cost less
+	wantRefusal(t, l, morning, ask, fault.BudgetExceeded, time.Second) // the first one may cost less
 	g.Done(morning, 10, policy.USD/10)
 	g = mustAdmit(t, l, morning, ask)
 	g.Done(morning, 10, policy.USD*6/10)
@@ -328,7 +328,7 @@ func TestK72RequestsUnderWayHoldTheirInput(t *testing.T) {
 	first := mustAdmit(t, l, morning, ask)
 	mustAdmit(t, l, morning, ask)
 	wantRefusal(t, l, morning, ask, fault.AllowanceExhausted, 45*time.Minute)
-	first.Done(morning, 0, 0) // failed: its input is free again
+	first.Done(morning, 0, 0) // it failed: its input does not count
 	mustAdmit(t, l, morning, ask)
 }
 
@@ -343,15 +343,15 @@ func TestOverageIsServedWhereItIsBilled(t *testing.T) {
 	}
 }
 
-// TestWhatIsHeldLaterCountsOnce: a request is admitted by its headers, and held to what it uses once its body is there.
-func TestWhatIsHeldLaterCountsOnce(t *testing.T) {
+// TestAnUpdatedHoldCountsOnce: a request is admitted by its headers, and its hold is updated once its body was read.
+func TestAnUpdatedHoldCountsOnce(t *testing.T) {
 	l := limiter(t, Options{Rules: Rules{MaxConcurrent: 2}})
 	p := limited(policy.Limits{RPM: 2, TokensPerHour: 1000, SpendPerDay: 10})
 	first := mustAdmit(t, l, morning, generation(p, 0, 0))
 	if err := l.Hold(t.Context(), morning, generation(p, 600, 6), &first); err != nil {
 		t.Fatal(err)
 	}
-	second := mustAdmit(t, l, morning, generation(p, 0, 0)) // the rate and the concurrency have room for it
+	second := mustAdmit(t, l, morning, generation(p, 0, 0)) // within rate and concurrency
 	wantHeld := func(tokens int64, charge policy.Micro, kind fault.Kind, after time.Duration) {
 		t.Helper()
 		err := l.Hold(t.Context(), morning, generation(p, tokens, charge), &second)
@@ -362,7 +362,7 @@ func TestWhatIsHeldLaterCountsOnce(t *testing.T) {
 	}
 	wantHeld(1, 5, fault.BudgetExceeded, time.Second) // the first may cost less
 	wantHeld(1, 11, fault.BudgetExceeded, 14*time.Hour+45*time.Minute)
-	for range 2 { // the second time in the place of the first
+	for range 2 { // the second hold replaces the first
 		if err := l.Hold(t.Context(), morning, generation(p, 300, 4), &second); err != nil {
 			t.Fatal(err)
 		}
@@ -378,7 +378,7 @@ func TestWhatIsHeldLaterCountsOnce(t *testing.T) {
 	}
 }
 
-// TestP13WhatMayBeFreeIsNotRefusedForMoneyByItsHeaders: only the rate and the concurrency are looked at.
+// TestP13WhatMayBeFreeIsNotRefusedForMoneyByItsHeaders: only rate and concurrency are checked.
 func TestP13WhatMayBeFreeIsNotRefusedForMoneyByItsHeaders(t *testing.T) {
 	l := limiter(t, Options{Rules: Rules{MaxConcurrent: 1}})
 	p := limited(policy.Limits{RPM: 3, TokensPerHour: 10, SpendPerDay: 10})
@@ -412,7 +412,7 @@ func TestD84PrepaidPrincipalsHaveARateOfTheirOwn(t *testing.T) {
 	mustAdmit(t, l, morning, generation(prepaid, 0, 0))
 }
 
-// TestTheStandingSaysWhatIsLeftOfTheRate, after the request that it was asked for, whether that was let pass or not.
+// TestTheStandingSaysWhatIsLeftOfTheRate after a request, whether that was admitted or not.
 func TestTheStandingSaysWhatIsLeftOfTheRate(t *testing.T) {
 	l := limiter(t, Options{Rules: Rules{Default: policy.Limits{RPM: 3}}})
 	want := func(s Standing, rpm, left int, reset time.Duration) {
@@ -504,7 +504,7 @@ func TestSpendOfOtherProcessesCountsWithinASecond(t *testing.T) {
 	}
 	later := morning.Add(maxSpendingAge)
 	wantRefusal(t, l, later, generation(p, 0, 2), fault.BudgetExceeded, 14*time.Hour+45*time.Minute-maxSpendingAge)
-	for range 3 { // what is read again replaces what was read before
+	for range 3 { // each read replaces the one before
 		later = later.Add(maxSpendingAge)
 		wantRefusal(t, l, later, generation(p, 0, 2), fault.BudgetExceeded, morning.Add(14*time.Hour+45*time.Minute).Sub(later))
 	}
@@ -587,8 +587,8 @@ func BenchmarkAdmitDone(b *testing.B) {
 	})
 }
 
-// TestWhatIsRefusedLaterIsGivenBackOnce: a request that its body turns down holds nothing any more, and its end gives nothing back.
-func TestWhatIsRefusedLaterIsGivenBackOnce(t *testing.T) {
+// TestARefusalByItsBodyReleasesAHoldOnce: a request that is refused by its body holds nothing any more, and its end releases nothing.
+func TestARefusalByItsBodyReleasesAHoldOnce(t *testing.T) {
 	l := limiter(t, Options{})
 	p := limited(policy.Limits{TokensPerHour: 100, SpendPerDay: 10})
 	g := mustAdmit(t, l, morning, generation(p, 60, 6))
@@ -602,7 +602,7 @@ func TestWhatIsRefusedLaterIsGivenBackOnce(t *testing.T) {
 	wantRefusal(t, l, morning, generation(p, 0, 1), fault.BudgetExceeded, time.Second)
 }
 
-// TestWhatIsHeldNeverOverflows: sums of amounts that no limit holds refuse what a limit does, and do not wrap to less than nothing.
+// TestWhatIsHeldNeverOverflows: sums of unlimited amounts do not overflow to negative values, and limits refuse them.
 func TestWhatIsHeldNeverOverflows(t *testing.T) {
 	l := limiter(t, Options{})
 	for range 2 {
@@ -612,7 +612,7 @@ func TestWhatIsHeldNeverOverflows(t *testing.T) {
 	wantRefusal(t, l, morning, generation(limited(policy.Limits{TokensPerHour: 10}), 0, 0), fault.AllowanceExhausted, 45*time.Minute)
 }
 
-// TestWhatOthersSpentEndsWithItsDay, also for a request that comes before it is read anew.
+// TestWhatOthersSpentEndsWithItsDay, also for a request that arrives before it is read again.
 func TestWhatOthersSpentEndsWithItsDay(t *testing.T) {
 	l := limiter(t, Options{SpentSince: func(context.Context, policy.Account, time.Time) (policy.Micro, error) { return 10, nil }})
 	ask := generation(limited(policy.Limits{SpendPerDay: 10}), 0, 1)
@@ -621,17 +621,17 @@ func TestWhatOthersSpentEndsWithItsDay(t *testing.T) {
 	mustAdmit(t, l, midnight.Add(maxSpendingAge/4), ask)
 }
 
-// TestAReadOutlivesTheRequestThatBeganIt: others wait for it.
+// TestAReadOutlivesTheRequestThatBeganIt, because others wait for it.
 func TestAReadOutlivesTheRequestThatBeganIt(t *testing.T) {
 	l := limiter(t, Options{SpentSince: func(ctx context.Context, _ policy.Account, _ time.Time) (policy.Micro, error) { return 0, ctx.Err() }})
-	gone, cancel := context.WithCancel(t.Context())
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := l.Admit(gone, morning, generation(limited(policy.Limits{SpendPerDay: 10}), 0, 1)); err != nil {
+	if _, err := l.Admit(canceled, morning, generation(limited(policy.Limits{SpendPerDay: 10}), 0, 1)); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestWhatIsAnsweredLaterCounts: against the hour and the day, without a place among the generations under way.
+// TestWhatIsAnsweredLaterCounts: against the hour and the day, and not against the concurrency limit.
 func TestWhatIsAnsweredLaterCounts(t *testing.T) {
 	l := limiter(t, Options{Rules: Rules{Default: policy.Limits{TokensPerHour: 1000, SpendPerDay: policy.USD}, MaxConcurrent: 1}})
 	p := policy.Principal{Account: "a"}

@@ -20,7 +20,7 @@ import (
 
 var ada = policy.Principal{Account: "ada"}
 
-// gateways are limiters that count together.
+// gateways returns limiters that share counters.
 func gateways(t *testing.T, n int, o quota.Options, store func(i int) quota.Store) (all []*quota.Limiter) {
 	t.Helper()
 	for i := range n {
@@ -38,15 +38,15 @@ func gateways(t *testing.T, n int, o quota.Options, store func(i int) quota.Stor
 	return all
 }
 
-// inRedis has gateways count in one Redis.
+// inRedis returns stores in one Redis.
 func inRedis(t *testing.T, server *redistest.Server) func(int) quota.Store {
 	t.Helper()
-	return func(int) quota.Store { return open(t, server, []byte("secret"), patient) }
+	return func(int) quota.Store { return open(t, server, []byte("secret"), longTimeout) }
 }
 
 func ask(tokens int64) *quota.Ask { return &quota.Ask{Principal: ada, Tokens: tokens} }
 
-// passed is how many of n requests at each gateway, all at once, are let pass. Each must be let pass or refused by the fault.
+// passed sends n concurrent requests to each gateway and returns the grants. Each request must be admitted or refused with a fault of the kind.
 func passed(t *testing.T, all []*quota.Limiter, n int, now time.Time, a quota.Ask, kind fault.Kind) (grants []quota.Grant) {
 	t.Helper()
 	var mu sync.Mutex
@@ -71,7 +71,7 @@ func passed(t *testing.T, all []*quota.Limiter, n int, now time.Time, a quota.As
 	return grants
 }
 
-// TestGatewaysShareEachLimit: of requests that come to three gateways at once as many pass as one would let pass.
+// TestGatewaysShareEachLimit: of concurrent requests at three gateways as many are admitted as at one.
 func TestGatewaysShareEachLimit(t *testing.T) {
 	server := redistest.Start(t)
 	now := time.Now()
@@ -135,7 +135,7 @@ func TestWhatEndsAtOneGatewayIsFreeAtAnother(t *testing.T) {
 // eventually waits until f returns no error.
 func eventually(t *testing.T, f func() error) {
 	t.Helper()
-	late := time.After(patient)
+	late := time.After(longTimeout)
 	for {
 		err := f()
 		if err == nil {
@@ -149,7 +149,7 @@ func eventually(t *testing.T, f func() error) {
 	}
 }
 
-// TestWhileRedisIsAway: a gateway gives out its part of each limit, or refuses; and what it gave out counts once afterwards.
+// TestWhileRedisIsAway: a gateway applies its share of each limit, or refuses; requests that it admitted count once afterwards.
 func TestWhileRedisIsAway(t *testing.T) {
 	now := time.Now().Truncate(time.Hour).Add(10 * time.Minute)
 	t.Run("refuse", func(t *testing.T) {
@@ -180,8 +180,8 @@ func TestWhileRedisIsAway(t *testing.T) {
 		{"rate", quota.Rules{Default: policy.Limits{RPM: 11}}, quota.Ask{}, fault.RateLimited, 5},
 		{"lookups", quota.Rules{Default: policy.Limits{RPM: 2}}, quota.Ask{Class: quota.Lookup}, fault.RateLimited, 10},
 		{"concurrency", quota.Rules{MaxConcurrent: 5}, quota.Ask{}, fault.RateLimited, 2},
-		{"a part of no request", quota.Rules{Default: policy.Limits{RPM: 1}}, quota.Ask{}, fault.RateLimited, 0},
-		{"a part of nothing", quota.Rules{MaxConcurrent: 1}, quota.Ask{}, fault.RateLimited, 0},
+		{"a share of less than one request per minute", quota.Rules{Default: policy.Limits{RPM: 1}}, quota.Ask{}, fault.RateLimited, 0},
+		{"a share of less than one concurrent request", quota.Rules{MaxConcurrent: 1}, quota.Ask{}, fault.RateLimited, 0},
 		{"tokens", quota.Rules{Default: policy.Limits{TokensPerHour: 1000}}, quota.Ask{Tokens: 100}, fault.AllowanceExhausted, 5},
 		{"money", quota.Rules{Default: policy.Limits{SpendPerDay: policy.USD}}, quota.Ask{Charge: policy.USD / 10}, fault.BudgetExceeded, 5},
 	} {
@@ -199,8 +199,8 @@ func TestWhileRedisIsAway(t *testing.T) {
 	}
 }
 
-// together waits until a gateway counts in its store again, and returns what is left of the tokens.
-func together(t *testing.T, l *quota.Limiter, by *atomic.Value, now time.Time) int64 {
+// awaitShared waits until a gateway uses its store again, and returns the remaining tokens.
+func awaitShared(t *testing.T, l *quota.Limiter, by *atomic.Value, now time.Time) int64 {
 	t.Helper()
 	var left int64
 	eventually(t, func() error {
@@ -214,7 +214,7 @@ func together(t *testing.T, l *quota.Limiter, by *atomic.Value, now time.Time) i
 	return left
 }
 
-// TestAfterAnOutageWhatWasUsedCountsOnce: also where Redis lost everything.
+// TestAfterAnOutageWhatWasUsedCountsOnce, also if Redis lost everything.
 func TestAfterAnOutageWhatWasUsedCountsOnce(t *testing.T) {
 	server := redistest.Start(t)
 	now := time.Now().Truncate(time.Hour).Add(10 * time.Minute)
@@ -233,7 +233,7 @@ func TestAfterAnOutageWhatWasUsedCountsOnce(t *testing.T) {
 	use(all[1], 50)
 	eventually(t, func() error { // both know it
 		for _, l := range all {
-			if together(t, l, &by, now) != 850 {
+			if awaitShared(t, l, &by, now) != 850 {
 				return errors.New("not everything was stored")
 			}
 		}
@@ -248,18 +248,18 @@ func TestAfterAnOutageWhatWasUsedCountsOnce(t *testing.T) {
 	use(all[1], 20)
 	server.Run(t) // empty
 	for _, l := range all {
-		together(t, l, &by, now)
+		awaitShared(t, l, &by, now)
 	}
 	under.Done(now, 200, 0)
 	eventually(t, func() error {
 		for _, l := range all {
-			if left := together(t, l, &by, now); left != 600 {
+			if left := awaitShared(t, l, &by, now); left != 600 {
 				return errors.New("not 600 tokens are left")
 			}
 		}
 		return nil
 	})
-	// 100 a minute, of which 2 passed before the outage, 3 in it.
+	// 100 a minute, of which 2 were admitted before the outage, 3 during it.
 	g, err := all[1].Admit(t.Context(), now, ask(1))
 	if err != nil {
 		t.Fatal(err)
@@ -272,7 +272,7 @@ func TestAfterAnOutageWhatWasUsedCountsOnce(t *testing.T) {
 	}
 }
 
-// memory is a store in this process, whose answers may get lost.
+// memory is a store in this process, whose answers may be lost.
 type memory struct {
 	mu     sync.Mutex
 	states map[string][]byte
@@ -304,8 +304,8 @@ func (m *memory) swap(client string, have, next []byte) bool {
 	return true
 }
 
-// losing has the answers of the next n replacements get lost, after they were stored or before.
-func (m *memory) losing(n int, stored func(i int) bool) {
+// loseAnswers makes the next n swaps fail, after they were stored or before.
+func (m *memory) loseAnswers(n int, stored func(i int) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	i := 0
@@ -318,7 +318,7 @@ func (m *memory) losing(n int, stored func(i int) bool) {
 	}
 }
 
-// TestAnAnswerThatIsLostCountsOnce: whether a replacement was stored is not known for a while.
+// TestAnAnswerThatIsLostCountsOnce: whether a swap was stored is not known for a while.
 func TestAnAnswerThatIsLostCountsOnce(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -345,7 +345,7 @@ func TestAnAnswerThatIsLostCountsOnce(t *testing.T) {
 					synctest.Wait()
 				}
 				use(all[0])
-				m.losing(5, c.stored)
+				m.loseAnswers(5, c.stored)
 				use(all[0])
 				use(all[0])
 				use(all[0])
@@ -369,14 +369,14 @@ func TestAnAnswerThatIsLostCountsOnce(t *testing.T) {
 	}
 }
 
-// twice is a way to a store whose first answers get lost, so that it is asked again, after another gateway has written.
-type twice struct {
+// repeated is a store whose first answers are lost, so that the swap is repeated, after another gateway has written.
+type repeated struct {
 	*memory
 	between func()
 }
 
 // Swap implements quota.Store.
-func (w *twice) Swap(ctx context.Context, client string, have, next []byte) (now []byte, swapped bool, err error) {
+func (w *repeated) Swap(ctx context.Context, client string, have, next []byte) (now []byte, swapped bool, err error) {
 	now, swapped, err = w.memory.Swap(ctx, client, have, next)
 	if f := w.between; f != nil && swapped {
 		w.between = nil
@@ -386,10 +386,10 @@ func (w *twice) Swap(ctx context.Context, client string, have, next []byte) (now
 	return now, swapped, err
 }
 
-// TestWhatIsAskedTwiceCountsOnce: a connection broke before the answer, and another gateway wrote before the question was repeated.
-func TestWhatIsAskedTwiceCountsOnce(t *testing.T) {
+// TestARepeatedSwapCountsOnce: a connection broke before the answer, and another gateway wrote before the swap was repeated.
+func TestARepeatedSwapCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &twice{memory: &memory{states: map[string][]byte{}}}
+		w := &repeated{memory: &memory{states: map[string][]byte{}}}
 		o := quota.Options{Rules: quota.Rules{Default: policy.Limits{TokensPerHour: 1000, RPM: 100}, MaxConcurrent: 3}}
 		all := gateways(t, 2, o, func(i int) quota.Store { return []quota.Store{w, w.memory}[i] })
 		now := time.Now().Truncate(time.Hour).Add(time.Minute)
@@ -426,13 +426,13 @@ func TestWhatIsAskedTwiceCountsOnce(t *testing.T) {
 	})
 }
 
-// TestWhatEndedDuringAnOutageIsFreeSoonAfterIt, also where it used nothing, and nobody else asks at that gateway.
+// TestWhatEndedDuringAnOutageIsFreeSoonAfterIt, also if it used nothing, and the gateway gets no other requests.
 func TestWhatEndedDuringAnOutageIsFreeSoonAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{states: map[string][]byte{}}
 		var cut atomic.Bool
 		o := quota.Options{Rules: quota.Rules{MaxConcurrent: 1}, Lifetime: time.Minute}
-		all := gateways(t, 2, o, func(i int) quota.Store { return []quota.Store{severed{m, &cut}, m}[i] })
+		all := gateways(t, 2, o, func(i int) quota.Store { return []quota.Store{cuttable{m, &cut}, m}[i] })
 		g, err := all[0].Admit(t.Context(), time.Now(), ask(0))
 		if err != nil {
 			t.Fatal(err)
@@ -448,26 +448,26 @@ func TestWhatEndedDuringAnOutageIsFreeSoonAfterIt(t *testing.T) {
 	})
 }
 
-// severed is a way to a store that may be cut.
-type severed struct {
+// cuttable is a connection to a store that may be cut.
+type cuttable struct {
 	*memory
 	away *atomic.Bool
 }
 
 // Swap implements quota.Store.
-func (s severed) Swap(ctx context.Context, client string, have, next []byte) (now []byte, swapped bool, err error) {
+func (s cuttable) Swap(ctx context.Context, client string, have, next []byte) (now []byte, swapped bool, err error) {
 	if s.away.Load() {
 		return nil, false, quota.ErrUnavailable
 	}
 	return s.memory.Swap(ctx, client, have, next)
 }
 
-// TestWhatAGatewayHeldEndsWithIt, after a while; and not before, however long a generation takes.
+// TestWhatAGatewayHeldEndsWithIt, after Lifetime; and not before, however long a generation takes.
 func TestWhatAGatewayHeldEndsWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{states: map[string][]byte{}}
 		var dead atomic.Bool
-		dying := severed{m, &dead}
+		dying := cuttable{m, &dead}
 		o := quota.Options{Rules: quota.Rules{MaxConcurrent: 1}, Lifetime: 30 * time.Second}
 		all := gateways(t, 2, o, func(i int) quota.Store { return []quota.Store{dying, m}[i] })
 		g, err := all[0].Admit(t.Context(), time.Now(), ask(0))
@@ -489,12 +489,12 @@ func TestWhatAGatewayHeldEndsWithIt(t *testing.T) {
 		dead.Store(true)
 		<-time.After(31 * time.Second)
 		if refused() {
-			t.Error("what a gateway held that is gone is still held")
+			t.Error("the hold of an ended gateway still counts")
 		}
 		dead.Store(false)
 		<-time.After(31 * time.Second)
 		if !refused() {
-			t.Error("it was not gone, and what it holds is lost")
+			t.Error("the hold of a running gateway was lost")
 		}
 		g.Done(time.Now(), 0, 0)
 		synctest.Wait()

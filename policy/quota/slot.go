@@ -373,7 +373,7 @@ type offlineUse struct {
 // left is how many nanoseconds of the rate are still used up.
 func (t *offlineUse) left(now int64) int64 { return max(t.used-max(now-t.at, 0), 0) }
 
-// add counts a request, whatever the rate.
+// add counts a request, even beyond the rate.
 func (t *offlineUse) add(now int64, rpm int) {
 	*t = offlineUse{used: min(t.left(now)+minute/int64(rpm), minute), at: now, rpm: rpm}
 }

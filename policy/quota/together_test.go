@@ -29,15 +29,15 @@ func open(tb testing.TB, server *redistest.Server, secret []byte, timeout time.D
 	return s
 }
 
-// patient is a time limit that a busy machine keeps.
-const patient = 30 * time.Second
+// longTimeout is a timeout that is long enough for a busy machine.
+const longTimeout = 30 * time.Second
 
-// TestTogether runs the tests of a limiter that counts alone with one that counts in Redis.
+// TestTogether runs the tests of a limiter without a store with one that has its counters in Redis.
 func TestTogether(t *testing.T) {
 	server := redistest.Start(t)
 	quota.Stored = func(tb testing.TB) quota.Store {
 		tb.Helper()
-		return open(tb, server, []byte(rand.Text()), patient)
+		return open(tb, server, []byte(rand.Text()), longTimeout)
 	}
 	t.Cleanup(func() { quota.Stored = nil })
 	for name, test := range everyStore {
@@ -60,7 +60,7 @@ var everyStore = map[string]func(*testing.T){
 	"K72TheRequestThatCrossesTheLineCompletes":               quota.TestK72TheRequestThatCrossesTheLineCompletes,
 	"K72RequestsUnderWayHoldTheirInput":                      quota.TestK72RequestsUnderWayHoldTheirInput,
 	"OverageIsServedWhereItIsBilled":                         quota.TestOverageIsServedWhereItIsBilled,
-	"WhatIsHeldLaterCountsOnce":                              quota.TestWhatIsHeldLaterCountsOnce,
+	"AnUpdatedHoldCountsOnce":                                quota.TestAnUpdatedHoldCountsOnce,
 	"P13WhatMayBeFreeIsNotRefusedForMoneyByItsHeaders":       quota.TestP13WhatMayBeFreeIsNotRefusedForMoneyByItsHeaders,
 	"D84PrepaidPrincipalsHaveARateOfTheirOwn":                quota.TestD84PrepaidPrincipalsHaveARateOfTheirOwn,
 	"TheStandingSaysWhatIsLeftOfTheRate":                     quota.TestTheStandingSaysWhatIsLeftOfTheRate,
@@ -69,15 +69,15 @@ var everyStore = map[string]func(*testing.T){
 	"SpendBeforeTheRestartCounts":                            quota.TestSpendBeforeTheRestartCounts,
 	"SpendOfOtherProcessesCountsWithinASecond":               quota.TestSpendOfOtherProcessesCountsWithinASecond,
 	"SpendThatCannotBeReadAdmitsNobody":                      quota.TestSpendThatCannotBeReadAdmitsNobody,
-	"WhatIsRefusedLaterIsGivenBackOnce":                      quota.TestWhatIsRefusedLaterIsGivenBackOnce,
+	"ARefusalByItsBodyReleasesAHoldOnce":                     quota.TestARefusalByItsBodyReleasesAHoldOnce,
 	"WhatIsHeldNeverOverflows":                               quota.TestWhatIsHeldNeverOverflows,
 	"WhatOthersSpentEndsWithItsDay":                          quota.TestWhatOthersSpentEndsWithItsDay,
 	"AReadOutlivesTheRequestThatBeganIt":                     quota.TestAReadOutlivesTheRequestThatBeganIt,
 	"WhatIsAnsweredLaterCounts":                              quota.TestWhatIsAnsweredLaterCounts,
 }
 
-// alone are tests of what only a limiter without a store does.
-var alone = []string{
+// unsharedOnly are the tests that apply only to a limiter without a store.
+var unsharedOnly = []string{
 	"ManyCallersAreBoundedAndTheBusyOnesKept",    // it looks into the table
 	"WhetherAdmittingReads",                      // with a store admission always waits
 	"ADayThatEndsDuringTheReadTakesNothingAlong", // it has no limiter
@@ -89,7 +89,7 @@ func TestEveryTestRunsWithAStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range regexp.MustCompile(`(?m)^func Test(\w+)\(`).FindAllStringSubmatch(string(source), -1) {
-		if everyStore[m[1]] == nil && !slices.Contains(alone, m[1]) {
+		if everyStore[m[1]] == nil && !slices.Contains(unsharedOnly, m[1]) {
 			t.Errorf("Test%s runs without a store alone", m[1])
 		}
 	}

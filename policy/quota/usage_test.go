@@ -39,7 +39,7 @@ func TestWindowTurnsOnce(t *testing.T) {
 	}
 }
 
-// In any stretch of time a bucket lets pass a full minute's requests and what the stretch adds, whatever the arrivals.
+// In any period a bucket admits at most a full minute's requests plus those of the period, for any arrivals.
 func FuzzBucketNeverExceedsItsRate(f *testing.F) {
 	f.Add(uint16(100), []byte{0, 0, 0, 255, 3})
 	f.Add(uint16(1), []byte{})
@@ -54,7 +54,7 @@ func FuzzBucketNeverExceedsItsRate(f *testing.F) {
 			next, wait := b.take(now, rpm)
 			if wait > 0 {
 				if _, again := next.take(now+wait, rpm); again > 0 {
-					t.Fatalf("refused again after the time that was said: %v", time.Duration(again))
+					t.Fatalf("refused again after the returned wait: %v", time.Duration(again))
 				}
 				continue
 			}

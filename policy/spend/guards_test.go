@@ -16,8 +16,8 @@ func daily(id string, most policy.Micro) policy.Budget {
 	return policy.Budget{Holder: policy.OfProject, ID: id, PerDay: most}
 }
 
-// TestWhatWasReadOfYesterdayIsNotOfToday: the day ends while it is read.
-func TestWhatWasReadOfYesterdayIsNotOfToday(t *testing.T) {
+// TestSpendingReadForYesterdayDoesNotCountToday: the day ends during the read.
+func TestSpendingReadForYesterdayDoesNotCountToday(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		read := make(chan struct{})
 		b := spend.New(func(context.Context, policy.Budget, time.Time) (policy.Micro, error) {
@@ -41,8 +41,8 @@ func TestWhatWasReadOfYesterdayIsNotOfToday(t *testing.T) {
 	})
 }
 
-// TestWhatTheLedgerDoesNotHaveYetCounts: charges reach it a moment after they were made.
-func TestWhatTheLedgerDoesNotHaveYetCounts(t *testing.T) {
+// TestChargesMissingInTheLedgerCount: charges are in the ledger a moment later.
+func TestChargesMissingInTheLedgerCount(t *testing.T) {
 	b := spend.New(func(context.Context, policy.Budget, time.Time) (policy.Micro, error) { return 0, nil })
 	budgets := []policy.Budget{daily("p", usd)}
 	var h, more spend.Hold
@@ -50,7 +50,7 @@ func TestWhatTheLedgerDoesNotHaveYetCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Done(noon, usd*3/4)
-	over(t, b.Hold(t.Context(), noon.Add(time.Minute), budgets, usd/2, &more))
+	wantOverBudget(t, b.Hold(t.Context(), noon.Add(time.Minute), budgets, usd/2, &more))
 }
 
 // TestAClockThatWasSetBackHasSpendingReadAgain.
@@ -70,8 +70,8 @@ func TestAClockThatWasSetBackHasSpendingReadAgain(t *testing.T) {
 	}
 }
 
-// TestABudgetThatCouldNotBeReadIsForgotten, as every other one that nothing is held of, once there are too many.
-func TestABudgetThatCouldNotBeReadIsForgotten(t *testing.T) {
+// TestABudgetThatCouldNotBeReadIsDropped, like any other one without holds, once there are too many.
+func TestABudgetThatCouldNotBeReadIsDropped(t *testing.T) {
 	b := spend.New(func(context.Context, policy.Budget, time.Time) (policy.Micro, error) { return 0, errors.New("away") })
 	for i := range spend.MaxBudgets + 100 {
 		id := string([]rune{rune(0x10000 + i)})
@@ -84,11 +84,11 @@ func TestABudgetThatCouldNotBeReadIsForgotten(t *testing.T) {
 	}
 }
 
-// together counts budgets as a store of several gateways does: what is over is refused.
-type together map[string]policy.Micro
+// sharedBudgets counts budgets like a store of several gateways.
+type sharedBudgets map[string]policy.Micro
 
-// HoldBudget implements spend.Together.
-func (g together) HoldBudget(_ context.Context, _ time.Time, of *policy.Budget, most policy.Micro) (func(time.Time, policy.Micro), error) {
+// HoldBudget implements spend.SharedCounter.
+func (g sharedBudgets) HoldBudget(_ context.Context, _ time.Time, of *policy.Budget, most policy.Micro) (func(time.Time, policy.Micro), error) {
 	if g[of.ID]+most > of.PerDay {
 		return nil, &policy.OverBudget{Holder: of.Holder, ID: of.ID, Period: "day", Limit: of.PerDay, MaxCost: most}
 	}
@@ -96,16 +96,16 @@ func (g together) HoldBudget(_ context.Context, _ time.Time, of *policy.Budget, 
 	return func(_ time.Time, charged policy.Micro) { g[of.ID] += charged - most }, nil
 }
 
-// CountBudget implements spend.Together.
-func (g together) CountBudget(_ time.Time, of *policy.Budget, charged policy.Micro) {
+// CountBudget implements spend.SharedCounter.
+func (g sharedBudgets) CountBudget(_ time.Time, of *policy.Budget, charged policy.Micro) {
 	g[of.ID] += charged
 }
 
-// TestARefusedRequestHoldsNothingOfTheOtherBudgets, where gateways count together.
+// TestARefusedRequestHoldsNothingOfTheOtherBudgets with shared counters.
 func TestARefusedRequestHoldsNothingOfTheOtherBudgets(t *testing.T) {
-	g := together{}
+	g := sharedBudgets{}
 	b := spend.NewShared(g)
-	over(t, b.Hold(t.Context(), noon, []policy.Budget{daily("wide", 10*usd), daily("narrow", usd)}, 2*usd, &spend.Hold{}))
+	wantOverBudget(t, b.Hold(t.Context(), noon, []policy.Budget{daily("wide", 10*usd), daily("narrow", usd)}, 2*usd, &spend.Hold{}))
 	if g["wide"] != 0 {
 		t.Errorf("%s is held", g["wide"])
 	}

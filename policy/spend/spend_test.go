@@ -26,8 +26,8 @@ func nested(key, project, owner policy.Micro) []policy.Budget {
 	}
 }
 
-// over is why a request was refused.
-func over(t *testing.T, err error) *policy.OverBudget {
+// wantOverBudget returns the cause of a refusal.
+func wantOverBudget(t *testing.T, err error) *policy.OverBudget {
 	t.Helper()
 	f, _ := errors.AsType[*fault.Fault](err)
 	o, ok := errors.AsType[*policy.OverBudget](err)
@@ -37,7 +37,7 @@ func over(t *testing.T, err error) *policy.OverBudget {
 	return o
 }
 
-// TestB05ARequestFitsIntoEachBudget: the smallest one refuses, says when it has room again, and nothing is held of the others.
+// TestB05ARequestFitsIntoEachBudget: the smallest one refuses, with the time of its next period, and nothing is held of the others.
 func TestB05ARequestFitsIntoEachBudget(t *testing.T) {
 	month := time.Date(2026, 4, 1, 0, 0, 0, 0, time.UTC)
 	for _, row := range []struct {
@@ -55,7 +55,7 @@ func TestB05ARequestFitsIntoEachBudget(t *testing.T) {
 		if err := b.Hold(t.Context(), noon, row.budgets, usd, &first); err != nil {
 			t.Fatal(err)
 		}
-		o := over(t, b.Hold(t.Context(), noon, row.budgets, usd/2, &second))
+		o := wantOverBudget(t, b.Hold(t.Context(), noon, row.budgets, usd/2, &second))
 		if o.Holder != row.holder || o.Left != usd || !o.RetryAt.Equal(noon.Add(time.Second)) {
 			t.Errorf("while it is held: %+v", o)
 		}
@@ -64,7 +64,7 @@ func TestB05ARequestFitsIntoEachBudget(t *testing.T) {
 			t.Errorf("what is left: %v", err)
 		}
 		second.Done(noon, 0)
-		o = over(t, b.Hold(t.Context(), noon, row.budgets, usd/2, &third))
+		o = wantOverBudget(t, b.Hold(t.Context(), noon, row.budgets, usd/2, &third))
 		if o.Holder != row.holder || o.Period != row.period || o.Left != usd/4 || !o.RetryAt.Equal(row.again) || o.Action != "refused" {
 			t.Errorf("%+v", o)
 		}
@@ -77,7 +77,7 @@ func TestB05ARequestFitsIntoEachBudget(t *testing.T) {
 	}
 }
 
-// TestK70ManyInParallelCannotOverspend: of a thousand requests that cost what they hold exactly as many are served as the smallest budget has room for.
+// TestK70ManyInParallelCannotOverspend: of a thousand requests that cost what they hold, exactly as many are served as the smallest budget allows.
 func TestK70ManyInParallelCannotOverspend(t *testing.T) {
 	b := open(t, func(context.Context, policy.Budget, time.Time) (policy.Micro, error) { return 100 * usd, nil })
 	budgets := nested(1000*usd, 400*usd, 900*usd)
@@ -108,7 +108,7 @@ func TestK70ManyInParallelCannotOverspend(t *testing.T) {
 	}
 }
 
-// TestK71ARaisedBudgetCountsAtOnce, and a lowered one; a refusal leaves nothing behind.
+// TestK71ARaisedBudgetCountsAtOnce, and a lowered one; a refusal holds nothing.
 func TestK71ARaisedBudgetCountsAtOnce(t *testing.T) {
 	b := open(t, nil)
 	var h spend.Hold
@@ -124,7 +124,7 @@ func TestK71ARaisedBudgetCountsAtOnce(t *testing.T) {
 	}
 }
 
-// TestWhatOthersSpentCounts: it is read at the first request, and again when it is a second old; a charge in between is not counted twice for long.
+// TestWhatOthersSpentCounts: it is read at the first request, and again after a second; a charge in between is counted twice until then at most.
 func TestWhatOthersSpentCounts(t *testing.T) {
 	var stored policy.Micro
 	reads := 0
@@ -150,7 +150,7 @@ func TestWhatOthersSpentCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Done(noon, usd)
-	stored = 6 * usd // this one's, and another process's
+	stored = 6 * usd // of this process and another one
 	later := noon.Add(time.Second)
 	if b.Immediate(later, budget) {
 		t.Error("old figures are read without a wait")
@@ -177,13 +177,13 @@ func TestSpendingThatCannotBeReadIsNotUnlimited(t *testing.T) {
 	}
 }
 
-// TestALaterChargeCounts: of a request that holds nothing any more.
+// TestALaterChargeCounts: the charge of a request whose hold has ended.
 func TestALaterChargeCounts(t *testing.T) {
 	b := open(t, nil)
 	budgets := nested(usd, 0, 0)[:1]
 	b.Count(noon, budgets, usd)
 	var h spend.Hold
-	if o := over(t, b.Hold(t.Context(), noon, budgets, 0, &h)); o.Left != 0 || !strings.Contains(o.Error(), "is used up until 2026-04-01T00:00:00Z") {
+	if o := wantOverBudget(t, b.Hold(t.Context(), noon, budgets, 0, &h)); o.Left != 0 || !strings.Contains(o.Error(), "is used up until 2026-04-01T00:00:00Z") {
 		t.Errorf("%v", o)
 	}
 }
@@ -203,7 +203,7 @@ func TestBudgetsThatAreCountedAreBounded(t *testing.T) {
 		}
 		other.Done(noon, 0)
 	}
-	over(t, b.Hold(t.Context(), noon, budgets, usd, &spend.Hold{}))
+	wantOverBudget(t, b.Hold(t.Context(), noon, budgets, usd, &spend.Hold{}))
 	if n := b.Len(); n > spend.MaxBudgets {
 		t.Errorf("%d budgets are counted", n)
 	}

@@ -19,13 +19,13 @@ import (
 	"bardo.money/gateway/policy/spend"
 )
 
-// open makes the book of a test, and waits is whether it always waits: those of TestTogether count in Redis.
+// open creates the book of a test, and waits is whether it always does I/O: those of TestTogether have their counters in Redis.
 var (
 	open  = func(_ testing.TB, spent spend.Spent) *spend.Book { return spend.New(spent) }
 	waits = false
 )
 
-// gateway is the book of a gateway that counts in a Redis, with those of the same secret.
+// gateway returns the book of a gateway with counters in Redis, which gateways with the same secret share.
 func gateway(tb testing.TB, server *redistest.Server, secret []byte, spent spend.Spent, share int) *spend.Book {
 	tb.Helper()
 	store, err := redis.Open(tb.Context(), redis.Options{URL: server.URL(), Secret: secret, Timeout: 30 * time.Second, Log: slog.New(slog.DiscardHandler)})
@@ -34,7 +34,7 @@ func gateway(tb testing.TB, server *redistest.Server, secret []byte, spent spend
 	}
 	l := quota.New(quota.Options{Store: store, Budgets: quota.BudgetSpent(spent), Rules: quota.Rules{Share: share}})
 	tb.Cleanup(func() {
-		_ = l.Close(context.WithoutCancel(tb.Context())) // of a Redis that is gone
+		_ = l.Close(context.WithoutCancel(tb.Context())) // Redis may have ended
 		if err := store.Close(); err != nil {
 			tb.Error(err)
 		}
@@ -42,7 +42,7 @@ func gateway(tb testing.TB, server *redistest.Server, secret []byte, spent spend
 	return spend.NewShared(l)
 }
 
-// TestTogether runs the tests of a book that counts alone with one that counts in Redis.
+// TestTogether runs the tests of a book with counters in memory with one that has them in Redis.
 func TestTogether(t *testing.T) {
 	server, before := redistest.Start(t), open
 	open, waits = func(tb testing.TB, spent spend.Spent) *spend.Book {
@@ -62,7 +62,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestB05GatewaysShareEachBudget: what one holds or was charged, another does not give out; of the day and the month, whatever the ledger says later.
+// TestB05GatewaysShareEachBudget: holds and charges at one gateway count at the other, per day and month, and once when they are in the ledger.
 func TestB05GatewaysShareEachBudget(t *testing.T) {
 	server, secret := redistest.Start(t), []byte(rand.Text())
 	var stored atomic.Int64
@@ -78,7 +78,7 @@ func TestB05GatewaysShareEachBudget(t *testing.T) {
 		if err := a.Hold(t.Context(), noon, budget, 2*usd, &first); err != nil {
 			t.Fatal(err)
 		}
-		if o := over(t, b.Hold(t.Context(), noon, budget, 2*usd, &second)); o.Left != 3*usd || !o.RetryAt.Equal(noon.Add(time.Second)) {
+		if o := wantOverBudget(t, b.Hold(t.Context(), noon, budget, 2*usd, &second)); o.Left != 3*usd || !o.RetryAt.Equal(noon.Add(time.Second)) {
 			t.Errorf("%s: what another holds: %+v", budget[0].Holder, o)
 		}
 		first.Done(noon, usd)
@@ -87,18 +87,18 @@ func TestB05GatewaysShareEachBudget(t *testing.T) {
 		if err := b.Hold(t.Context(), noon, budget, 1, &second); err == nil {
 			t.Errorf("%s: used up, and given out", budget[0].Holder)
 		}
-		stored.Store(int64(3 * usd)) // both charges have come into the ledger, and count once
+		stored.Store(int64(3 * usd)) // both charges are in the ledger now, and count once
 		later := noon.Add(2 * time.Second)
 		raised := []policy.Budget{{Holder: budget[0].Holder, ID: budget[0].ID, PerDay: 2 * budget[0].PerDay, PerMonth: 2 * budget[0].PerMonth}}
 		if err := a.Hold(t.Context(), later, raised, 3*usd, &first); err != nil {
 			t.Errorf("%s: %v", budget[0].Holder, err)
 		}
-		over(t, b.Hold(t.Context(), later, raised, 1, &second))
+		wantOverBudget(t, b.Hold(t.Context(), later, raised, 1, &second))
 		first.Done(later, 0)
 	}
 }
 
-// TestB05BudgetsWhileRedisIsAway: refused, or a gateway's part of what is left; and what was used meanwhile counts once afterwards.
+// TestB05BudgetsWhileRedisIsAway: requests are refused, or limited by the gateway's share; charges during the outage count once afterwards.
 func TestB05BudgetsWhileRedisIsAway(t *testing.T) {
 	for _, share := range []int{0, 2} {
 		server, secret := redistest.Start(t), []byte(rand.Text())
@@ -109,7 +109,7 @@ func TestB05BudgetsWhileRedisIsAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.Done(noon, 2*usd)
-		if err := a.Hold(t.Context(), noon, budget, 0, &h); err != nil { // what was charged is stored
+		if err := a.Hold(t.Context(), noon, budget, 0, &h); err != nil { // the charge is stored
 			t.Fatal(err)
 		}
 		h.Done(noon, 0)
@@ -121,13 +121,13 @@ func TestB05BudgetsWhileRedisIsAway(t *testing.T) {
 			}
 			continue
 		}
-		over(t, a.Hold(t.Context(), noon, budget, 9*usd+1, &h)) // of 18 that are left
+		wantOverBudget(t, a.Hold(t.Context(), noon, budget, 9*usd+1, &h)) // of the remaining 18
 		if err := a.Hold(t.Context(), noon, budget, 9*usd, &h); err != nil {
 			t.Fatal(err)
 		}
 		h.Done(noon, 4*usd)
-		over(t, a.Hold(t.Context(), noon, budget, 5*usd+1, &h))
-		server.Run(t) // with nothing in it
+		wantOverBudget(t, a.Hold(t.Context(), noon, budget, 5*usd+1, &h))
+		server.Run(t) // empty
 		polltest.Until(t, "both know that 6 of 20 are used", func() bool {
 			for _, g := range []*spend.Book{a, b} {
 				err := g.Hold(t.Context(), noon, budget, 14*usd+1, &h)
@@ -145,7 +145,7 @@ func TestB05BudgetsWhileRedisIsAway(t *testing.T) {
 	}
 }
 
-// TestK70GatewaysCannotOverspendTogether: of requests at two gateways as many are served as the budget has room for.
+// TestK70GatewaysCannotOverspendTogether: of requests at two gateways as many are served as the budget allows.
 func TestK70GatewaysCannotOverspendTogether(t *testing.T) {
 	server, secret := redistest.Start(t), []byte(rand.Text())
 	books := [2]*spend.Book{gateway(t, server, secret, nil, 0), gateway(t, server, secret, nil, 0)}

@@ -56,7 +56,7 @@ func TestEntriesAreReadAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-// TestAnEntryOfAnEarlierVersionIsRead: one without savings has the bytes that it always had.
+// TestAnEntryOfAnEarlierVersionIsRead: the encoding of an entry without savings is unchanged.
 func TestAnEntryOfAnEarlierVersionIsRead(t *testing.T) {
 	with, without := sample("r"), sample("r")
 	without.Charge.Savings = nil
@@ -171,7 +171,7 @@ func TestALogIsOneProcesss(t *testing.T) {
 	}
 }
 
-// TestTheFilesAreUsedAgain: however much is appended, the log stays as long as what is not applied.
+// TestTheFilesAreUsedAgain: the log does not grow beyond the entries that are not applied.
 func TestTheFilesAreUsedAgain(t *testing.T) {
 	prefix := prefixIn(t)
 	l := create(t, prefix, Options{Segment: 16 << 10})
@@ -196,7 +196,7 @@ func TestTheFilesAreUsedAgain(t *testing.T) {
 	}
 }
 
-// TestAnOutageMakesTheLogLongerForAWhile: nothing is applied, so that the current file grows, and becomes short again afterwards.
+// TestAnOutageMakesTheLogLongerForAWhile: nothing is applied, so the current file grows, and shrinks again afterwards.
 func TestAnOutageMakesTheLogLongerForAWhile(t *testing.T) {
 	prefix := prefixIn(t)
 	l := create(t, prefix, Options{Segment: 16 << 10, Delay: time.Millisecond})
@@ -212,7 +212,7 @@ func TestAnOutageMakesTheLogLongerForAWhile(t *testing.T) {
 		return l.current.allocated >= l.current.size()
 	})
 	l.Applied(l.End())
-	for i := range 500 { // on to the other file, and back
+	for i := range 500 { // switch to the other file, and back
 		l.Applied(appended(t, l, fmt.Sprint("x", i)).End)
 	}
 	for _, s := range l.segments {
@@ -222,7 +222,7 @@ func TestAnOutageMakesTheLogLongerForAWhile(t *testing.T) {
 	}
 }
 
-// TestTornRecordsCostThemselvesAlone: every record is damaged in turn, and the others are read.
+// TestTornRecordsCostThemselvesAlone: each record is damaged in turn, and the others are read.
 func TestTornRecordsCostThemselvesAlone(t *testing.T) {
 	prefix := prefixIn(t)
 	l := create(t, prefix, Options{Segment: 64 << 10})
@@ -249,7 +249,7 @@ func TestTornRecordsCostThemselvesAlone(t *testing.T) {
 			wantUnapplied(t, prefix, strings.Join(slices.Delete(slices.Clone(ids), i, i+1), " "))
 		}
 	}
-	for cut := range spans[3].End { // as a write that was not completed leaves it
+	for cut := range spans[3].End { // as after an incomplete write
 		if err := os.WriteFile(path, whole[:header+int(cut)], 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -368,7 +368,7 @@ func TestD83AnEntryOfNoAccountWaitsLongerForTheDisk(t *testing.T) {
 	t.Run("before an account's", func(t *testing.T) {
 		var syncs counting
 		l := create(t, prefixIn(t), Options{Delay: time.Millisecond, Idle: time.Hour, Wrap: syncs.wrap})
-		if err := l.Sync(); err != nil { // the files' beginnings
+		if err := l.Sync(); err != nil { // the files' headers
 			t.Fatal(err)
 		}
 		syncs.n.Store(0)
@@ -446,7 +446,7 @@ func TestALogIsRenamed(t *testing.T) {
 	}
 }
 
-// BenchmarkAppend is a charge's way into the log.
+// BenchmarkAppend appends a charge.
 func BenchmarkAppend(b *testing.B) {
 	l := create(b, prefixIn(b), Options{})
 	e := sample("01996a3e-7a6b-7c12-8a55-2f1f6f1d2c3e")
@@ -457,6 +457,6 @@ func BenchmarkAppend(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		l.applied = s.Start // without the mark, which is written once for many
+		l.applied = s.Start // without the mark, which is written once for many entries
 	}
 }

@@ -24,7 +24,7 @@ type backlog struct {
 	onOutage func(Outage) // called at the start and end of an outage; may be nil
 
 	store   atomic.Pointer[UnwritableError] // why the store cannot be written; nil if it can
-	failure atomic.Pointer[UnwritableError] // why charges cannot be relied on to outlive the process, or are too many; nil if they do
+	failure atomic.Pointer[UnwritableError] // why charges may not outlive the process, or are too many; nil if they are safe
 
 	logging sync.Mutex // for appends: the queue is in the log's order
 	charges *chargelog.Log
@@ -79,7 +79,7 @@ func (w *Writer) CheckStore() bool {
 	return true
 }
 
-// unwritable is the error for what has failed.
+// unwritable is the error with a cause, since now.
 func (b *backlog) unwritable(cause error) *UnwritableError {
 	return &UnwritableError{Reason: reasonOf(cause), Since: b.now(), cause: cause}
 }
@@ -257,7 +257,7 @@ func (w *Writer) PlaceLog(prefix string, another bool) error {
 	return before.Remove()
 }
 
-// SecureLog writes to the charge log the entries that may not be on disk, and returns nil if it can be relied on, or if there is none.
+// SecureLog appends the entries again that may not be on disk, and returns nil if the log is reliable, or if there is none.
 func (w *Writer) SecureLog() error {
 	if w.backlog == nil {
 		return nil
@@ -274,8 +274,8 @@ func (b *backlog) secure() error {
 	return b.charges.Check()
 }
 
-// repeat appends all entries again from the first one on that is not in the log, or behind what is on disk for sure: an entry that is there twice is
-// applied once. b.logging is locked.
+// repeat appends all entries again, from the first one on that is not in the log, or after the position up to which the log is on disk. An entry that is in
+// the log twice is applied once. b.logging is locked.
 func (b *backlog) repeat(synced chargelog.Position) error {
 	w := b.writer
 	repeating := false
@@ -297,7 +297,7 @@ func (b *backlog) repeat(synced chargelog.Position) error {
 	return nil
 }
 
-// unapplied are the ops with entries that are not in the store for sure.
+// unapplied returns the ops with entries that may not be in the store.
 func (w *Writer) unapplied() (ops []*Op) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -311,7 +311,7 @@ func (w *Writer) unapplied() (ops []*Op) {
 	return ops
 }
 
-// CloseLog closes the charge log, and removes it if everything in it is in the store. It returns what is not. Only a gateway's writer has a log to close.
+// CloseLog closes the charge log, and removes it if all its entries are in the store. left is those that are not. Only a gateway's writer has a log to close.
 func (w *Writer) CloseLog() (left chargelog.Unwritten, err error) {
 	left = w.Unwritten()
 	if len(w.unapplied()) > 0 {

@@ -19,7 +19,7 @@ func (w *Writer) gather() []*Op {
 	return group
 }
 
-// write commits the queue: all of it, or until nobody waits for an op in it.
+// write commits the queue: all of it, or until no sender waits for an op in it.
 func (w *Writer) write(all bool) {
 	w.enter()
 	defer w.exit()
@@ -91,7 +91,7 @@ func (w *Writer) applied(ops []*Op) {
 	for _, o := range ops {
 		d.add(o)
 	}
-	for _, o := range w.queue { // it is in the log's order, and begins behind what was applied
+	for _, o := range w.queue { // it is in the log's order, and begins after the applied entries
 		if o.logged {
 			d.end = min(d.end, o.span.Start)
 			break

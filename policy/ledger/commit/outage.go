@@ -52,7 +52,7 @@ var (
 	errBacklog    = errors.New("too many charges wait for the store")
 )
 
-// Why charges cannot be written, beside the reasons of package store.
+// Reasons why charges cannot be written, in addition to those of package store.
 const (
 	ReasonBacklog = "too many charges wait for the store"
 	reasonOther   = "a commit failed"

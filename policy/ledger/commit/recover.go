@@ -42,7 +42,7 @@ func (w *Writer) recover() bool {
 	return healthy
 }
 
-// recoverStore tries to write what waits for a store that could not be written.
+// recoverStore reconnects to a store that could not be written, and commits the waiting ops.
 func (w *Writer) recoverStore() bool {
 	b := w.backlog
 	f := b.store.Load()

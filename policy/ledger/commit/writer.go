@@ -1,7 +1,7 @@
 // Package commit writes the ledger's changes to its store, many in one transaction (group commit). An entry of the charge log is in the log before Append
 // returns, and is committed a little later; other changes are committed before Do returns. While the store cannot be written, entries wait in the log and in
 // memory, other changes fail, and the store is retried; while the log cannot be written either, or too many entries wait, Failure says so. It does not know
-// what the changes do: accounts, blocks and holds are the ledger's.
+// the changes' meaning: accounts, blocks and holds are the ledger's.
 package commit
 
 import (
@@ -33,7 +33,7 @@ type Op struct {
 	Batch any              // the data that Options.Together needs; nil: the op is applied alone
 
 	err    error          // what Apply returned
-	reply  chan error     // nil for an entry of the charge log: nobody waits for it
+	reply  chan error     // nil for an entry of the charge log: no sender waits for it
 	span   chargelog.Span // of the entry
 	logged bool           // the charge log has the entry
 	size   int64          // approximate memory, in bytes
@@ -49,7 +49,7 @@ func (o *Op) answer(err error) {
 	}
 }
 
-// Options of a writer. The functions below Log are called by whoever has exclusive use of the book; each may be nil.
+// Options of a writer. The functions after Log are called with exclusive use of the book; each may be nil.
 type Options struct {
 	Gateway    bool                                     // there is a charge log; without one Append fails
 	Charges    chargelog.Options                        // of the charge log; the writer sets Trouble
@@ -103,7 +103,7 @@ type Writer struct {
 	stopped    bool
 	queue      []*Op
 	committing []*Op // the group that is being committed
-	waiters    int   // ops in the queue that somebody waits for
+	waiters    int   // ops in the queue whose senders wait
 	running    sync.WaitGroup
 
 	version      int64         // changes when other connections commit
@@ -129,7 +129,7 @@ func New(b *store.Book, t *usage.Tally, o Options) *Writer {
 	return w
 }
 
-// Start begins to commit what is queued, and to look for other processes' commits.
+// Start starts the writer's goroutine, which commits entries and looks for other processes' commits.
 func (w *Writer) Start() {
 	w.PollChanges()
 	w.running.Go(w.run)
@@ -180,7 +180,7 @@ func (w *Writer) send(o *Op) (group []*Op, err error) {
 		return nil, ErrClosed
 	}
 	w.queue = append(w.queue, o)
-	free := !w.busy && w.entering == 0 && w.waiters == 0 && len(w.queue) <= groupLimit // nobody uses the book or waits for it
+	free := !w.busy && w.entering == 0 && w.waiters == 0 && len(w.queue) <= groupLimit // the book is not used, and no one waits for it
 	w.waiters++
 	if free {
 		w.busy = true
@@ -229,7 +229,7 @@ func (w *Writer) enter() {
 	w.busy = true
 }
 
-// exit frees the book. The writer's goroutine commits for those who wait already.
+// exit frees the book. If senders wait already, the writer's goroutine commits their ops.
 func (w *Writer) exit() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -240,7 +240,7 @@ func (w *Writer) exit() {
 	}
 }
 
-// exclusive runs a function while nobody else uses the book.
+// exclusive runs a function with exclusive use of the book.
 func (w *Writer) exclusive(run func()) {
 	w.enter()
 	defer w.exit()

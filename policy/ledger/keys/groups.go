@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/policy/ledger/store"
 )
 
-// Group is a project, which keys belong to, or an owner, whom projects belong to. A limit of zero means none.
+// Group is a project, which groups keys, or an owner, which groups projects. A limit of zero means none.
 type Group struct {
 	Kind       policy.Holder // policy.OfProject or policy.OfOwner
 	ID         string

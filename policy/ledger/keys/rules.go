@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Rules are what a key may do besides the columns of its row. Its zero value restricts nothing.
+// Rules are restrictions of a key beyond the columns of its row. The zero value restricts nothing.
 type Rules struct {
 	policy.Scope
 	SpendMonth  policy.Micro // charged amount per UTC month; 0 for no limit

@@ -36,7 +36,7 @@ func TestWrongSettingsAreDetected(t *testing.T) {
 		{"synchronous NORMAL", "_synchronous", "_synchronous", "NORMAL", "PRAGMA synchronous is 1, expected 2"},
 		{"a rollback journal", "_journal_mode", "_journal_mode", "DELETE", "PRAGMA journal_mode is delete, expected wal"},
 		{"a misspelt foreign_keys", "_foreign_keys", "_foreignkeys", "on", "PRAGMA foreign_keys is 0, expected 1"},
-		{"no patience", "_busy_timeout", "_busy_timeout", "1", "PRAGMA busy_timeout is 1, expected 5000"},
+		{"a short busy timeout", "_busy_timeout", "_busy_timeout", "1", "PRAGMA busy_timeout is 1, expected 5000"},
 	} {
 		t.Run(c.sentence, func(t *testing.T) {
 			params := maps.Clone(good)
@@ -72,7 +72,7 @@ func TestQueriesAreSpelledForPostgreSQL(t *testing.T) {
 	}
 }
 
-// unsent is the driver's error of what was not sent.
+// unsent is the driver's error if nothing was sent.
 type unsent bool
 
 func (unsent) Error() string { return "conn closed" }
@@ -88,7 +88,7 @@ func TestWhatWasNotSentIsAnOutage(t *testing.T) {
 		{unsent(true), true},
 		{fmt.Errorf("request r: %w", unsent(true)), true},
 		{unsent(false), false},
-		{errors.Join(unsent(true), context.Canceled), false}, // nobody waits for it
+		{errors.Join(unsent(true), context.Canceled), false}, // the caller does not wait
 		{errors.Join(unsent(true), context.DeadlineExceeded), true},
 	} {
 		if reason, away := Outage(c.err); away != c.away || away && reason != Unreachable {

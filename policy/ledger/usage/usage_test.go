@@ -24,7 +24,7 @@ func TestSumsOfRefusalsAreBounded(t *testing.T) {
 	}
 }
 
-// TestTheLatestRefusalsAreShared: whoever is refused again and again takes the places of others down to its share alone, and all of them where nobody else was refused.
+// TestTheLatestRefusalsAreShared: an account with many refusals displaces those of others only down to its share, and gets all places if there are no others.
 func TestTheLatestRefusalsAreShared(t *testing.T) {
 	var s Refusals
 	refuse := func(account string, from, n int) {
