@@ -131,7 +131,7 @@ func Layers() run.Layers {
 			},
 			toolprune.Layer{
 				Mode: toolprune.Mode(cfg.Pipeline.Tools.Mode), Meta: toolprune.Mode(cfg.Pipeline.Tools.Meta), Tasks: toolprune.DefaultTasks.With(cfg.Pipeline.Tools.Map), Memory: choices,
-				Embedder: s.Embedder, Vectors: vectors, Kept: s.Vectors,
+				Embedder: s.Embedder, Vectors: vectors, VectorStore: s.Vectors,
 			},
 			compress.Layer{
 				Off: cfg.Pipeline.Compression.Mode == "off", Recall: cfg.Pipeline.Compression.Recall == "on", Memory: histories, Keep: cfg.Pipeline.Compression.KeepTurns,

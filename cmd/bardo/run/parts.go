@@ -74,7 +74,7 @@ type Services struct {
 	Prompts    *prompts.Log // nil: prompts are not logged
 
 	Questions *semantic.Index // of the stored answers
-	Vectors   toolprune.Kept  // nil: vectors are kept in memory
+	Vectors   toolprune.VectorStore  // nil: vectors are kept in memory
 	Meaning   *semantic.Model // compares questions; nil: no comparison
 
 	Memory        *memory.Memory  // of agents' sessions; nil: sessions are off

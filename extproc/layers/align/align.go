@@ -1,5 +1,5 @@
-// Package align is layer L1: it aligns requests with the prompt caches of providers (D-35). It puts the volatile blocks of a system prompt behind the
-// others, and decides where cache marks pay: at the end of what repeats from request to request. Providers' encoders set the marks.
+// Package align is layer L1: it aligns requests with the prompt caches of providers (D-35). It moves the volatile blocks of a system prompt after the others,
+// and decides where cache marks pay: at the end of the part that repeats from request to request. Providers' encoders set the marks.
 package align
 
 import (
@@ -16,13 +16,13 @@ import (
 // Name is the layer's name in X-Bardo-Pipeline.
 const Name = "l1"
 
-// minBody is the size below which no provider caches anything: the smallest minimum is 1,024 tokens, which have at least as many bytes.
+// minBody is the size in bytes below which no provider caches anything: the smallest minimum is 1,024 tokens, which have at least as many bytes.
 const minBody = 1024
 
 // Layer aligns requests. Safe for concurrent use.
 type Layer struct {
 	Memory  *Memory // shared across changes of the configuration
-	NoMarks bool    // requests are reordered, and never marked
+	NoMarks bool    // requests are reordered, but not marked
 }
 
 var (
@@ -44,15 +44,15 @@ func (Layer) Applies(x *pipeline.Exchange) bool {
 	return x.Request.Op == chat.Generate && len(x.Found) > 0 && !x.ForSealed() && (len(x.Request.Doc.Bytes) >= minBody || len(x.Request.Flags) > 0)
 }
 
-// expected is how long that may take.
+// expected is the expected time of Request.
 const expected = 10 * time.Millisecond
 
 // Expected implements pipeline.Timed.
 func (Layer) Expected(*pipeline.Exchange) time.Duration { return expected }
 
-// Request reorders what has no order, and plans the marks.
+// Request reorders the system prompt and tools, and plans the marks.
 func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
-	var did []string
+	var changes []string
 	marked := marksOf(x.Request)
 	if !marked.system {
 		moved, err := reorder(x)
@@ -60,42 +60,41 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 			return err
 		}
 		if moved {
-			did = append(did, "system-order")
+			changes = append(changes, "system-order")
 		}
 	}
 	prompt, tools := promptOf(x.Request), toolsOf(&x.Request.Doc)
 	key := l.Memory.keyOf(x, &prompt, &tools)
-	seen := l.Memory.observe(key, clock.Now(), &prompt, &tools, sumsOf(turnsOf(wholeOf(x))))
+	seen := l.Memory.observe(key, clock.Now(), &prompt, &tools, sumsOf(turnsOf(originalDoc(x))))
 	if seen.sortTools && !marked.tools {
 		sorted, err := sortTools(x, &tools)
 		if err != nil {
 			return err
 		}
 		if sorted {
-			did = append(did, "tools-order")
+			changes = append(changes, "tools-order")
 		}
 	}
 	if plan := planOf(x.Request, &prompt, seen, marked); plan.SetsMarks() && !l.NoMarks {
 		r := *x.Request
 		r.Cache = plan
 		x.Request = &r
-		did = append(did, planned(plan)...)
+		changes = append(changes, markNames(plan)...)
 	}
-	x.Log = append(x.Log, pipeline.Entry{Layer: Name, Note: strings.Join(did, ";")})
+	x.Log = append(x.Log, pipeline.Entry{Layer: Name, Note: strings.Join(changes, ";")})
 	return nil
 }
 
-// wholeOf is the document by whose turns a conversation is known: as the client sent it. One that was shortened continues all the same, and is marked at
-// its end, so that the next request reads what this one writes.
-func wholeOf(x *pipeline.Exchange) *jsonx.Doc {
+// originalDoc is the document as the client sent it, by whose turns a conversation is recognised, even if its history was shortened.
+func originalDoc(x *pipeline.Exchange) *jsonx.Doc {
 	if x.Whole != nil {
 		return &x.Whole.Doc
 	}
 	return &x.Request.Doc
 }
 
-// planned names the marks of a plan.
-func planned(p *chat.CachePlan) (names []string) {
+// markNames names the marks of a plan.
+func markNames(p *chat.CachePlan) (names []string) {
 	if p.System > 0 {
 		names = append(names, "system-mark")
 	}
@@ -108,7 +107,7 @@ func planned(p *chat.CachePlan) (names []string) {
 	return names
 }
 
-// marks is where the client set marks of its own.
+// marks is where the client has set cache marks.
 type marks struct{ any, system, tools bool }
 
 const cacheControl = "cache_control"
@@ -128,9 +127,9 @@ func marksOf(r *chat.Request) (m marks) {
 	return m
 }
 
-// planOf says which marks pay. A prompt that its profile calls cacheable is marked from the first request on, others when they were seen to repeat. A
-// client that sets marks of its own gets no others, unless its profile asks for them.
-func planOf(r *chat.Request, p *prompt, s seen, m marks) *chat.CachePlan {
+// planOf is the marks that pay. If its profile wants marks, a prompt is marked from the first request on, otherwise once it has repeated. Requests with marks
+// of the client get no others, unless the profile wants them.
+func planOf(r *chat.Request, p *prompt, s observation, m marks) *chat.CachePlan {
 	wanted := r.Profile != nil && (r.Profile.Default.MarkCache || r.Profile.Locked.MarkCache)
 	plan := &chat.CachePlan{Beside: m.any}
 	if !s.pays || !wanted && (!s.repeats || m.any) {

@@ -2,11 +2,11 @@ package align
 
 import "strings"
 
-// maxChangingLine is how much of a line is looked at.
+// maxChangingLine is the number of bytes of a line that are examined.
 const maxChangingLine = 512
 
-// plainlyChanges reports whether a line holds what changes between requests: a date with a time, a time that is said to be the current one, a counter of
-// an agent's ticks, or a unique number of the request.
+// plainlyChanges reports whether a line has something that changes between requests: a date with a time, a time that is named as the current one, a counter of
+// an agent's ticks, or a unique id of the request.
 func plainlyChanges(line string) bool {
 	line = line[:min(len(line), maxChangingLine)]
 	for i := 0; i < len(line); i++ {
@@ -27,10 +27,10 @@ func plainlyChanges(line string) bool {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// before is the text before an offset, as far as it says what a number is, in lower case.
-func before(line string, i int) string { return strings.ToLower(line[max(0, i-40):i]) }
+// precedingText is the text in lower case before an offset, of up to 40 bytes, which may describe the number there.
+func precedingText(line string, i int) string { return strings.ToLower(line[max(0, i-40):i]) }
 
-// isMoment reports whether the digits in a range begin a date with a time, or a time that is said to be the current one.
+// isMoment reports whether the digits in a range begin a date with a time, or a time that is named as the current one.
 func isMoment(line string, i, end int) bool {
 	if shaped(line[i:], "0000-00-00T00:00") || shaped(line[i:], "0000-00-00 00:00") {
 		return true
@@ -38,9 +38,9 @@ func isMoment(line string, i, end int) bool {
 	if end-i > 2 || !shaped(line[end:], ":00") {
 		return false
 	}
-	said := before(line, i)
+	preceding := precedingText(line, i)
 	for _, words := range [...]string{"current time", "current date and time", "local time", "utc time", "it is now", "timestamp"} {
-		if strings.Contains(said, words) {
+		if strings.Contains(preceding, words) {
 			return true
 		}
 	}
@@ -60,21 +60,21 @@ func shaped(text, shape string) bool {
 	return true
 }
 
-// isCounter reports whether the digits in a range are a count that goes on, such as "Tick 12" or "Block height: 21000000", or seconds since 1970.
+// isCounter reports whether the digits in a range are a counter, such as "Tick 12" or "Block height: 21000000", or seconds since 1970.
 func isCounter(line string, i, end int) bool {
-	said := strings.TrimRight(before(line, i), " \t:=#\"'`*|>")
+	preceding := strings.TrimRight(precedingText(line, i), " \t:=#\"'`*|>")
 	if end-i >= 9 {
 		for _, word := range [...]string{"timestamp", "unix time", "epoch"} {
-			if strings.HasSuffix(said, word) {
+			if strings.HasSuffix(preceding, word) {
 				return true
 			}
 		}
 	}
 	for _, more := range [...]string{" id", " number", "_id", "_number", " no."} {
-		said = strings.TrimSuffix(said, more)
+		preceding = strings.TrimSuffix(preceding, more)
 	}
 	for _, word := range [...]string{"tick", "block", "block height", "nonce", "sequence"} {
-		if end-i >= 2 && endsWithWord(said, word) {
+		if end-i >= 2 && endsWithWord(preceding, word) {
 			return true
 		}
 	}
@@ -88,7 +88,7 @@ func endsWithWord(text, word string) bool {
 
 // isRequestID reports whether the digit at i is of the id of a request, a run, a trace or a session.
 func isRequestID(line string, i int) bool {
-	const least, maxID = 8, 40
+	const minID, maxID = 8, 40
 	first, end := i, i
 	for first > max(0, i-maxID) && isHex(line[first-1]) {
 		first--
@@ -96,13 +96,13 @@ func isRequestID(line string, i int) bool {
 	for end < min(len(line), i+maxID) && isHex(line[end]) {
 		end++
 	}
-	said := strings.TrimRight(before(line, first), " \t:=#\"'`*|>")
-	if end-first < least {
+	preceding := strings.TrimRight(precedingText(line, first), " \t:=#\"'`*|>")
+	if end-first < minID {
 		return false
 	}
 	for _, of := range [...]string{"request", "trace", "run", "session"} {
 		for _, id := range [...]string{" id", "_id", "-id", "id"} {
-			if endsWithWord(said, of+id) {
+			if endsWithWord(preceding, of+id) {
 				return true
 			}
 		}

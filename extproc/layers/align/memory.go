@@ -18,13 +18,13 @@ import (
 
 const (
 	maxStreams       = 2048
-	maxVariants      = 4 // of a stream's prompt: agents that do not say who they are share a stream
+	maxVariants      = 4 // of a stream's prompt: agents without an id share a stream
 	maxConversations = 20_000
 	lifetime         = 5 * time.Minute // of a provider's cache entry after it was last read
 )
 
-// Memory is what the layer remembers of requests, in this process: hashes of the parts of system prompts, and of the beginnings of conversations. Make
-// one with NewMemory. Safe for concurrent use.
+// Memory holds the layer's state of requests, in this process: hashes of the parts of system prompts, and of prefixes of conversations. Make one with NewMemory.
+// Safe for concurrent use.
 type Memory struct {
 	secret [32]byte
 
@@ -33,28 +33,28 @@ type Memory struct {
 	conversations *simplelru.LRU[streamKey, conversation]
 }
 
-// streamKey is a keyed hash of what a stream of requests has in common: account, model, and subsystem or beginning of the prompt.
+// streamKey is a keyed hash of the common properties of a stream of requests: account, model, and subsystem or beginning of the prompt.
 type streamKey [16]byte
 
-// stream is what is remembered of the requests with one key.
+// stream is the state of the requests with one key.
 type stream struct {
-	last      time.Time
-	apart     int        // requests in a row that came after the lifetime of what was cached for the one before
-	variants  []*variant // of the system prompt, the last one first
-	order     uint64     // of the last tools
-	set       uint64
-	changed   int // requests in a row with other tools
-	sortTools bool
-	whole     uint64 // hash of the last request
-	before    seen   // what was said of it
+	last            time.Time
+	lateRequests    int        // requests in a row that came after the cache entry of the previous one had expired
+	variants        []*variant // of the system prompt, most recent first
+	order           uint64     // toolList.order of the last tools
+	set             uint64     // toolList.set of the last tools
+	changed         int        // requests in a row with other tools
+	sortTools       bool
+	lastHash        uint64      // hash of the last request
+	lastObservation observation // of the last request
 }
 
-// variant is one of the system prompts of a stream, as it was last.
+// variant is one of the system prompts of a stream, in its last version.
 type variant struct {
 	units  []uint64 // hashes
 	stable int      // units that repeat
-	held   int      // requests in a row that repeated more than that
-	need   int      // how many of them it takes until those units count as stable
+	longer int      // requests in a row that repeated more units
+	needed int      // value of longer from which these units count as stable
 }
 
 // conversation is the turns of a conversation's last request.
@@ -63,13 +63,13 @@ type conversation struct {
 	hash  uint64
 }
 
-// seen is what the memory says of a request.
-type seen struct {
+// observation is the result of comparing a request with the previous ones.
+type observation struct {
 	stable    int  // units of the system prompt that repeat
-	repeats   bool // they and the tools are those of the request before
-	pays      bool // what is cached for this request may be read by the next one
-	continues bool // the conversation's last request is the beginning of this one
-	sortTools bool // the tools came in several orders
+	repeats   bool // they and the tools are those of the previous request
+	pays      bool // the next request is expected to read what is cached for this one
+	continues bool // the conversation's last request is a prefix of this one
+	sortTools bool // the tools were received in several orders
 }
 
 // NewMemory returns an empty memory.
@@ -81,8 +81,7 @@ func NewMemory() *Memory {
 	return m
 }
 
-// keyOf identifies the stream of a request. Clients that do not say which subsystem they are have one stream per beginning of the prompt and set
-// of tools.
+// keyOf identifies the stream of a request. Requests without a subsystem have one stream for each beginning of the prompt and set of tools.
 func (m *Memory) keyOf(x *pipeline.Exchange, p *prompt, tools *toolList) streamKey {
 	mac := hmac.New(sha256.New, m.secret[:])
 	write := func(s string) {
@@ -101,17 +100,17 @@ func (m *Memory) keyOf(x *pipeline.Exchange, p *prompt, tools *toolList) streamK
 	return streamKey(mac.Sum(nil)[:16])
 }
 
-// observe compares a request with the one before it, and remembers it. sums are hashes of its turns, each with all before it.
-func (m *Memory) observe(key streamKey, now time.Time, p *prompt, tools *toolList, sums []uint64) seen {
+// observe compares a request with the previous one, and stores it. sums are hashes of its turns, each including all before it.
+func (m *Memory) observe(key streamKey, now time.Time, p *prompt, tools *toolList, sums []uint64) observation {
 	changing := 0
-	if !m.knows(key) { // a long prompt takes a while, in which others must not wait
+	if !m.knows(key) { // computed without the lock, since a long prompt takes a while
 		changing = p.changing()
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s, known := m.streams.Get(key)
 	if !known {
-		s = &stream{variants: []*variant{{stable: changing, need: minNeed}}, order: tools.order, set: tools.set}
+		s = &stream{variants: []*variant{{stable: changing, needed: minNeed}}, order: tools.order, set: tools.set}
 		m.streams.Add(key, s)
 	}
 	late := known && now.Sub(s.last) > lifetime
@@ -119,16 +118,16 @@ func (m *Memory) observe(key streamKey, now time.Time, p *prompt, tools *toolLis
 	if n := len(sums); n > 0 {
 		whole = whole*31 + sums[n-1]
 	}
-	s.late(late)
+	s.countLate(late)
 	s.last = now
-	if known && whole == s.whole { // the same request again: it is sent as it was (K-25)
-		out := s.before
-		out.pays = out.pays && s.apart < maxApart
+	if known && whole == s.lastHash { // the same request is sent as before (K-25)
+		out := s.lastObservation
+		out.pays = out.pays && s.lateRequests < maxLate
 		return out
 	}
 	out := s.observe(known, p, tools)
 	out.continues = m.continues(key, sums) && out.repeats
-	s.whole, s.before = whole, out
+	s.lastHash, s.lastObservation = whole, out
 	return out
 }
 
@@ -142,20 +141,20 @@ const (
 	minNeed = 2
 	maxNeed = 64
 
-	maxApart   = 2 // so many requests too late, and the stream's next ones are expected to be late, too
-	maxChanged = 2 // so many changes of the tools, which stand before the system prompt, and nothing behind them is expected to repeat
+	maxLate    = 2 // late requests in a row after which the next ones are expected to be late, too
+	maxChanged = 2 // requests in a row with other tools, which precede the system prompt, after which nothing is expected to repeat
 )
 
-// late counts the requests in a row that came too late.
-func (s *stream) late(is bool) {
+// countLate counts the late requests in a row.
+func (s *stream) countLate(is bool) {
 	if !is {
-		s.apart = 0
+		s.lateRequests = 0
 		return
 	}
-	s.apart++
+	s.lateRequests++
 }
 
-func (s *stream) observe(known bool, p *prompt, tools *toolList) (out seen) {
+func (s *stream) observe(known bool, p *prompt, tools *toolList) (out observation) {
 	v, common := s.variants[0], 0
 	if known {
 		v, common = s.variantOf(p)
@@ -168,7 +167,7 @@ func (s *stream) observe(known bool, p *prompt, tools *toolList) (out seen) {
 	}
 	out.stable = min(v.stable, len(p.units))
 	out.repeats = known && s.changed == 0 && common >= out.stable && out.stable > 0
-	out.pays = s.apart < maxApart && s.changed < maxChanged
+	out.pays = s.lateRequests < maxLate && s.changed < maxChanged
 	out.sortTools = s.sortTools
 	s.order, s.set = tools.order, tools.set
 	v.units = v.units[:0]
@@ -178,8 +177,8 @@ func (s *stream) observe(known bool, p *prompt, tools *toolList) (out seen) {
 	return out
 }
 
-// variantOf is the variant that a prompt continues, which becomes the first, and the units that they have in common. A prompt that has less than the
-// stable part of the nearest one is a new variant: what repeats of it is what they have in common.
+// variantOf is the variant that a prompt continues, which becomes the first, and the units that they have in common. A prompt with less than the stable part of
+// the nearest variant becomes a new one, whose stable part is what they have in common.
 func (s *stream) variantOf(p *prompt) (v *variant, common int) {
 	nearest := 0
 	for i, v := range s.variants {
@@ -190,22 +189,22 @@ func (s *stream) variantOf(p *prompt) (v *variant, common int) {
 	v = s.variants[nearest]
 	switch {
 	case common < v.stable && common < len(p.units):
-		v = &variant{stable: common, need: min(2*v.need, maxNeed)}
+		v = &variant{stable: common, needed: min(2*v.needed, maxNeed)}
 		s.variants = s.variants[:min(len(s.variants), maxVariants-1)]
 		s.variants = slices.Insert(s.variants, 0, v)
 		return v, common
 	case common <= v.stable:
-		v.held = 0
+		v.longer = 0
 	default:
-		if v.held++; v.held >= v.need {
-			v.stable, v.held = common, 0
+		if v.longer++; v.longer >= v.needed {
+			v.stable, v.longer = common, 0
 		}
 	}
 	s.variants = slices.Insert(slices.Delete(s.variants, nearest, nearest+1), 0, v)
 	return v, common
 }
 
-// common is how many units the prompt begins with that the variant began with.
+// common is the number of units at the beginning that the prompt and the variant have in common.
 func (v *variant) common(p *prompt) (n int) {
 	for n < min(len(v.units), len(p.units)) && v.units[n] == p.units[n].hash {
 		n++
@@ -213,8 +212,8 @@ func (v *variant) common(p *prompt) (n int) {
 	return n
 }
 
-// continues reports whether the turns of the conversation's last request are the first ones of this one, and remembers the turns. A conversation is
-// known by its stream and its first turn.
+// continues reports whether the turns of the conversation's last request are the first ones of this one, and stores these. A conversation is identified by its
+// stream and its first turn.
 func (m *Memory) continues(key streamKey, sums []uint64) bool {
 	if len(sums) == 0 {
 		return false
@@ -228,7 +227,7 @@ func (m *Memory) continues(key streamKey, sums []uint64) bool {
 	return known && last.turns < len(sums) && sums[last.turns-1] == last.hash
 }
 
-// sumsOf are hashes of turns, each with all before it.
+// sumsOf are hashes of turns, each including all before it.
 func sumsOf(turns []jsonx.Value) []uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)

@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// class is what a client says of a block.
+// class is a client's declaration about a block.
 type class int
 
 const (
@@ -18,9 +18,9 @@ const (
 	volatile
 )
 
-// content is one content of the system prompt: a string, or an array of blocks.
+// content is a content of the system prompt: a string, or an array of blocks.
 type content struct {
-	turn  int         // as in chat.Flag; -1 if no flag can stand at it
+	turn  int         // as in chat.Flag; -1 if it can have no flag
 	value jsonx.Value // the content
 	outer jsonx.Value // the message or member around it
 }
@@ -113,19 +113,19 @@ type unit struct {
 	text   string
 	hash   uint64
 	end    int  // bytes of the prompt up to its end
-	static bool // the client says so
+	static bool // as declared by the client
 }
 
 // prompt is the system prompt up to its first volatile block, in units.
 type prompt struct {
 	units    []unit
-	opening  string // its first bytes
-	volatile bool   // a volatile block follows
+	opening  string // its first bytes, at most openingSize
+	volatile bool   // it is followed by a volatile block
 	hasTools bool
 }
 
 const (
-	maxUnits    = 512 // what follows is one unit
+	maxUnits    = 512 // the last one has all the rest
 	openingSize = 64
 )
 
@@ -173,7 +173,7 @@ func (p *prompt) add(text string, c class) {
 	if p.opening == "" {
 		p.opening = text[:min(len(text), openingSize)]
 	}
-	line := 0 // what is left of the line, if it is a long one
+	line := 0 // bytes left of a long line
 	for len(text) > 0 {
 		n := lineLength(text)
 		if line == 0 && n >= longLine {
@@ -189,7 +189,7 @@ func (p *prompt) add(text string, c class) {
 		p.units = append(p.units, unit{text[:n], maphash.String(seed, text[:n]), p.bytesBefore() + n, c == static})
 		text = text[n:]
 	}
-	p.units[len(p.units)-1].hash ^= 1 // a block ends here
+	p.units[len(p.units)-1].hash ^= 1 // marks the end of a block
 }
 
 func (p *prompt) bytesBefore() int {
@@ -210,7 +210,7 @@ func lineLength(text string) int {
 	return len(text)
 }
 
-// sentenceLength is the length of the first sentence of a line, with the space behind it.
+// sentenceLength is the length of the first sentence of a line, with the space after it.
 func sentenceLength(line string) int {
 	const end = ". "
 	if i := strings.Index(line, end); i >= 0 {

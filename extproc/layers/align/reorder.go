@@ -11,14 +11,14 @@ import (
 
 // arranged is a content of the system prompt with its blocks in order.
 type arranged struct {
-	raw   jsonx.Raw // of what is around the content
+	raw   jsonx.Raw // of the message or member around the content
 	class class     // of the content as a whole
 	parts []class   // of its blocks, in their new order; nil for a string
 	moved bool
 }
 
-// reorder puts the static blocks of the system prompt first and the volatile ones last, within each message, and messages of one kind of blocks among
-// each other. What belongs together keeps its order. It reports whether anything moved.
+// reorder sorts the blocks of the system prompt within each message, and the messages whose blocks have one class: static first, volatile last. Equal ones keep
+// their order. It reports whether anything moved.
 func reorder(x *pipeline.Exchange) (moved bool, err error) {
 	r := x.Request
 	if len(r.Flags) == 0 {
@@ -53,7 +53,7 @@ func reorder(x *pipeline.Exchange) (moved bool, err error) {
 	return true, nil
 }
 
-// arrange puts the blocks of a content in order.
+// arrange sorts the blocks of a content.
 func arrange(c content, f flags) (a arranged) {
 	a.raw, a.class = c.outer.Raw, f.at(c.turn, -1)
 	var classes []class
@@ -90,7 +90,7 @@ func (a *arranged) flags(turn int) (out []chat.Flag) {
 	return out
 }
 
-// byClass is the order of things by their classes, and whether it differs from the order that they have.
+// byClass is the stable order of classes, and whether it differs from the present one.
 func byClass(classes []class) (order []int, moved bool) {
 	for i := range classes {
 		order = append(order, i)
@@ -99,7 +99,7 @@ func byClass(classes []class) (order []int, moved bool) {
 	return order, !slices.IsSorted(order)
 }
 
-// permuted is an array with its elements in another order; what is between them stays.
+// permuted is an array with its elements in another order; the bytes between them stay.
 func permuted(array jsonx.Value, order []int) jsonx.Raw {
 	var elements []jsonx.Value
 	for _, e := range array.Each {
@@ -120,10 +120,10 @@ type toolList struct {
 	array jsonx.Value
 	names []string // nil if they cannot be sorted
 	order uint64   // hash of the definitions in their order
-	set   uint64   // and in any order
+	set   uint64   // hash of the definitions in any order
 }
 
-// toolsOf reads the tools. Those of Gemini's format, and lists in which a tool has no name or another one's, have no names here.
+// toolsOf reads the tools. names is nil in Gemini's format, and if a tool has no name or another one's.
 func toolsOf(doc *jsonx.Doc) (l toolList) {
 	l.array = doc.Get("tools")
 	seen := map[string]bool{}

@@ -1,11 +1,11 @@
-// Package compress is layer L5: it shortens the history of a conversation (D-34), in steps. What has no meaning, or was said by the call before, is left out
-// at once. Behind the last turns, results go that are out of date, nearly repeated later, or that nothing asked since concerns. Only then a cheap model may
-// summarise old turns. No system prompt, none of the last turns and not the newest message of the user change; no call loses its result, and no request
-// grows.
+// Package compress is layer L5: it shortens the history of a conversation (D-34), in steps. Formatting without meaning, and results that repeat the previous
+// call's, are left out immediately. Before the last turns, results are left out that are outdated, nearly repeated later, or irrelevant to everything since.
+// Only then a cheap model may summarise old turns. System prompts, the last turns and the user's newest message are never changed; no call loses its result,
+// and no request grows.
 //
-// A change of what was sent before makes the provider's prompt cache useless from there on. So these changes are made together, when the requests to come
-// save more than it costs to write the prompt's rest to the cache again, or when the cache has forgotten it anyway. Which changes are possible follows from
-// the conversation alone, each from the turns up to its own; which are made is remembered, so that each turn begins with what the turn before sent.
+// A change of what was sent before invalidates the provider's prompt cache from there on. So these changes are made together, when future requests save more
+// than it costs to write the rest of the prompt to the cache again, or when the cache has expired anyway. Which changes are possible depends only on the
+// conversation, each on the turns up to its own; which were made is remembered, so that each request begins with what the previous one sent.
 package compress
 
 import (
@@ -20,21 +20,21 @@ import (
 // Name is the layer's name in X-Bardo-Pipeline.
 const Name = "l5"
 
-// MinBody is how many bytes a request has at least whose history is shortened. A request's Knobs may say another number.
+// MinBody is the size in bytes from which a request's history is shortened. A request's Knobs may have another number.
 const MinBody = 16 << 10
 
 const (
-	leastBody = 4 << 10 // MinBody, whatever the Knobs say
-	minResult = 300     // bytes of a result that is worth replacing
-	keepTurns = 4       // answers of the model at the end whose turns stay as they are
+	minKnobBody = 4 << 10 // the least MinBody by Knobs
+	minResult   = 300     // bytes of the shortest result that is replaced
+	keepTurns   = 4       // last answers of the model whose turns are not changed
 )
 
 // Layer shortens histories. Safe for concurrent use.
 type Layer struct {
 	Off       bool
-	Recall    bool    // the model gets a tool that shows it what was left out, where nothing else in the conversation does
-	Memory    *Memory // shared across changes of the configuration; nil: nothing is remembered, and nothing summarised
-	Keep      int     // answers of the model at the end whose turns stay as they are; 0 means 4
+	Recall    bool    // the model gets a tool to read what was left out and is nowhere else in the conversation
+	Memory    *Memory // shared across changes of the configuration; nil: nothing is remembered or summarised
+	Keep      int     // last answers of the model whose turns are not changed; 0 means 4
 	Summaries Summaries
 
 	without steps
@@ -57,15 +57,15 @@ var profiles = []string{pipeline.ProfileStandard}
 // Profiles implements pipeline.Layer.
 func (Layer) Profiles() []string { return profiles }
 
-// Applies reports whether the request may have a history that is worth shortening. What an enclave attests covers the request as it was sent (D-30).
+// Applies reports whether the request may have a history that is worth shortening. Requests to enclaves are not changed, since attestations cover them (D-30).
 func (l Layer) Applies(x *pipeline.Exchange) bool {
-	return !l.Off && x.Request.Op == chat.Generate && len(x.Request.Doc.Bytes) >= bodyOf(x) && !x.ForEnclave()
+	return !l.Off && x.Request.Op == chat.Generate && len(x.Request.Doc.Bytes) >= minBodyOf(x) && !x.ForEnclave()
 }
 
-// bodyOf is how many bytes a request has at least whose history is shortened.
-func bodyOf(x *pipeline.Exchange) int {
+// minBodyOf is the size in bytes from which the request's history is shortened.
+func minBodyOf(x *pipeline.Exchange) int {
 	if k := x.Knobs.CompressFrom; k > 0 {
-		return max(k, leastBody)
+		return max(k, minKnobBody)
 	}
 	return MinBody
 }
@@ -91,15 +91,15 @@ func (l Layer) keep() int {
 	return keepTurns
 }
 
-// usualTime is how long that may take, without a summary.
-const usualTime = 100 * time.Millisecond
+// expectedTime is the expected time of Request without a summary.
+const expectedTime = 100 * time.Millisecond
 
-// Expected implements pipeline.Timed. A summary has a limit of its own beside it.
+// Expected implements pipeline.Timed. It includes the time limit of a summary.
 func (l Layer) Expected(*pipeline.Exchange) time.Duration {
 	if l.summarises() {
-		return usualTime + l.Summaries.timeout()
+		return expectedTime + l.Summaries.timeout()
 	}
-	return usualTime
+	return expectedTime
 }
 
 // Request shortens the history.
@@ -114,7 +114,7 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 	}
 	var notes []string
 	if l.summarises() {
-		notes = l.recall(p)
+		notes = l.useSummary(p)
 	}
 	p.find()
 	if l.summarises() && notes == nil {
@@ -127,7 +127,7 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 		return err
 	}
 	if l.Memory != nil {
-		l.Memory.sent(p.keys, talk{horizon: p.horizon, retry: p.retry})
+		l.Memory.noteSent(p.keys, lastSent{horizon: p.horizon, retry: p.retry})
 	}
 	x.Log = append(x.Log, p.report(saved, notes))
 	return nil

@@ -9,27 +9,26 @@ import (
 	"bardo.money/gateway/extproc/transcript"
 )
 
-// A change of what was sent before makes the provider's prompt cache useless from there on: the rest of the prompt is written to it again, at its price. So
-// changes wait until the requests to come save more than that.
+// A change of what was sent before invalidates the provider's prompt cache from there on: the rest of the prompt is written to it again, at its price. So
+// changes wait until future requests are expected to save more than that.
 
 // prices are those of an input token at the first candidate.
 type prices struct {
 	plain, read, write float64 // not cached; read from the prompt cache; written to it
-	window             int     // tokens of a prompt that fit; 0: unknown
-	relative           bool    // they are not amounts of money
+	window             int     // the model's context window in tokens; 0: unknown
+	relative           bool    // they are relative to plain, not amounts of money
 }
 
-// pricesOf are the prices of the first candidate. Without a prompt cache all are the same. Where there are no prices, as on a user's own key, those of
-// Anthropic stand in: the caller pays as much to the vendor.
+// pricesOf are the prices of the first candidate. Without a prompt cache all are the same. Without prices, as for a user's own key, Anthropic's ratios are used.
 func pricesOf(x *pipeline.Exchange) prices {
 	if len(x.Found) == 0 {
-		return prices{plain: 1, read: usualRead, write: usualWrite, relative: true}
+		return prices{plain: 1, read: defaultRead, write: defaultWrite, relative: true}
 	}
 	first := &x.Found[0]
 	p := first.Prices.At(x.Request.InputTokens)
 	out := prices{plain: float64(p.Input), read: float64(p.CachedInput), write: max(float64(p.CacheWrite), float64(p.Input)), window: first.Context}
 	if out.plain <= 0 {
-		out.plain, out.read, out.write, out.relative = 1, usualRead, usualWrite, true
+		out.plain, out.read, out.write, out.relative = 1, defaultRead, defaultWrite, true
 	}
 	if first.MinCache <= 0 || out.read <= 0 || out.read >= out.plain {
 		out.read, out.write = out.plain, out.plain
@@ -38,23 +37,23 @@ func pricesOf(x *pipeline.Exchange) prices {
 }
 
 const (
-	usualRead  = 0.1
-	usualWrite = 1.25
+	defaultRead  = 0.1
+	defaultWrite = 1.25
 )
 
-// expected is how many more requests a conversation is expected to have that has had so many: half as many again. It errs on the side of short
-// conversations, in which rewriting a prompt would never pay.
+// expected is the number of further requests that a conversation is expected to have: half as many as before. It errs on the side of short conversations, in
+// which rewriting a prompt would never pay.
 func expected(requests int) float64 { return min(float64(requests)/2, maxExpected) }
 
 const maxExpected = 20
 
-// margin is what it saves to make a prompt shorter by some bytes, if the rest from the first change on has to be written to the provider's cache again; below
-// zero where that costs more. It is in the price of a token times bytes.
-func (p *prices) margin(saves, again float64, requests int) float64 {
-	return p.read*(1+expected(requests))*saves - (p.write-p.read)*again
+// margin is the net saving of making a prompt shorter by some bytes, if some bytes have to be written to the provider's cache again; negative if that costs
+// more. Its unit is the price of a token times bytes.
+func (p *prices) margin(saves, rewritten float64, requests int) float64 {
+	return p.read*(1+expected(requests))*saves - (p.write-p.read)*rewritten
 }
 
-// lifetimes of what a provider's cache holds, after it was last read: the usual one, and the one that a client may ask for.
+// Lifetimes of entries of a provider's cache after they were last read: the default, and the longer one that a client may request.
 const (
 	lifetime     = 5 * time.Minute
 	longLifetime = time.Hour
@@ -62,7 +61,7 @@ const (
 
 var longMark = []byte(`"1h"`)
 
-// lifetimeOf is how long a request's prompt stays in its provider's cache.
+// lifetimeOf is the lifetime of a request's prompt in the provider's cache.
 func lifetimeOf(r *chat.Request) time.Duration {
 	if bytes.Contains(r.Doc.Bytes, longMark) {
 		return longLifetime
@@ -70,13 +69,13 @@ func lifetimeOf(r *chat.Request) time.Duration {
 	return lifetime
 }
 
-// bytesPerToken is about how long a token is.
+// bytesPerToken is the estimated length of a token.
 const bytesPerToken = 3.5
 
-// tokens is about how many tokens so many bytes are.
+// tokens estimates the tokens of n bytes.
 func tokens(n int) int64 { return int64(float64(n) / bytesPerToken) }
 
-// lastTurns is where the last turns of the request that ended with turn k begin: those of its last answers of the model, so many as are kept.
+// lastTurns is the first of the last turns of the request that ended with turn k: those from its last keep answers of the model on.
 func lastTurns(t *transcript.Transcript, k, keep int) int {
 	answers := 0
 	for i := k; i >= 0; i-- {

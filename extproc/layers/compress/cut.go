@@ -9,15 +9,15 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// cut is a range of turns that one summary may stand for.
+// cut is a range of turns that one summary replaces.
 type cut struct{ from, to int }
 
-// cut is the longest range of old turns that may be replaced as a whole (K-73). It begins behind the last turn that must stay (a system message, the newest
-// message of the user, anything that is no text, such as an image), and ends where an answer of the model begins, before the last turns. No call in it
-// is answered outside of it, and no result in it belongs to a call outside.
+// cut is the longest range of old turns that may be replaced as a whole (K-73). It begins after the last turn that must stay (a system message, the newest
+// message of the user, anything other than text, such as an image), and ends where an answer of the model begins, before the last turns. Each call in it has its
+// result in it, and each result its call.
 func (p *plan) cut() (c cut, ok bool) {
 	t, closed := p.t, closedAt(p.t)
-	newest := newestUser(t)
+	newest := lastUserTurn(t)
 	for c.to = lastTurns(t, len(t.Turns)-1, p.keep); c.to > 0 && (!beginsAnswer(t, c.to) || !closed[c.to]); {
 		c.to--
 	}
@@ -33,8 +33,8 @@ func (p *plan) cut() (c cut, ok bool) {
 	return c, c.from < c.to
 }
 
-// newestUser is the last turn in which the user said something; none if there is none.
-func newestUser(t *transcript.Transcript) int {
+// lastUserTurn is the last turn with a text of the user; none if there is none.
+func lastUserTurn(t *transcript.Transcript) int {
 	for i := range slices.Backward(t.Turns) {
 		for k := t.Turns[i].First; k < t.Turns[i].End; k++ {
 			if t.Texts[k].Kind == transcript.User {
@@ -45,7 +45,7 @@ func newestUser(t *transcript.Transcript) int {
 	return none
 }
 
-// closedAt says of each turn whether all calls before it have their results before it, and no result before it lacks its call.
+// closedAt reports for each turn whether all calls before it have their results before it, and all results before it their calls.
 func closedAt(t *transcript.Transcript) []bool {
 	out, open, broken := make([]bool, len(t.Turns)), map[string]int{}, false
 	for i := range t.Turns {
@@ -67,9 +67,9 @@ func closedAt(t *transcript.Transcript) []bool {
 	return out
 }
 
-// block is the summary as a message of the user, in the client's format. It has a mark for the provider's cache if one of the turns had one that it stands
-// for: marks are the client's, and their number does not grow.
-func (p *plan) block() jsonx.Raw {
+// summaryMessage is the summary as a message of the user, in the client's format. It has a cache mark if one of the turns that it replaces had one, so that the
+// number of the client's marks does not grow.
+func (p *plan) summaryMessage() jsonx.Raw {
 	text := jsonx.AppendString(nil, p.note.text)
 	if p.x.Request.Dialect == chat.Gemini {
 		return jsonx.Raw(`{"role":"user","parts":[{"text":` + string(text) + `}]}`)

@@ -16,7 +16,7 @@ func Facts(text string) (out []string) {
 }
 
 // Holds is holds for tests.
-func Holds(text, fact string) bool { return holds(text, fact) }
+func Holds(text, fact string) bool { return contains(text, fact) }
 
 // Page is page.
 var Page = page

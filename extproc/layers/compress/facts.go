@@ -10,13 +10,12 @@ import (
 	"bardo.money/gateway/extproc/transcript"
 )
 
-// What a summary must have, checked without a model: every number, address, ticker, identifier and name of the turns that it stands for, if it occurs later
-// or in a decision. Numbers of up to four digits that occur only in results of tools, before and after, are left out: there they are mostly lines, counts
-// and dates.
+// What a summary must contain, checked without a model: every number, address, ticker, identifier and name of the turns that it replaces, if it occurs later or
+// in a decision. Numbers of up to four digits that occur only in results of tools, before and after, are ignored: there they are mostly lines, counts and dates.
 
 const (
-	maxFacts    = 400     // that a summary may have to have
-	maxVerbatim = 2 << 10 // bytes of lines that are kept beside it
+	maxFacts    = 400     // required facts with which a summary is tried
+	maxVerbatim = 2 << 10 // bytes of lines that are kept verbatim
 	maxLine     = 240     // bytes of one of them
 )
 
@@ -62,7 +61,7 @@ func trimmed(token string) string { return strings.Trim(token, ".,:;+-") }
 
 var number = regexp.MustCompile(`^[$€£]?\d+(?:[.,:/-]\d+)*%?$`)
 
-// isNumber reports whether a token is a number, an amount, a date or a time that means something by itself.
+// isNumber reports whether a token is a number, an amount, a date or a time, with at least two characters.
 func isNumber(token string) bool {
 	digits := strings.Count(token, "") - 1 - len(strings.Trim(token, "$€£%"))
 	return number.MatchString(token) && (len(token) >= 2 || digits > 0)
@@ -109,28 +108,28 @@ func firstRune(s string) rune {
 	return r
 }
 
-// trivial reports whether a fact means little by itself.
+// trivial reports whether a fact is a number of up to four digits.
 func trivial(fact string) bool {
 	return len(fact) <= 4 && strings.Trim(fact, "0123456789") == ""
 }
 
-// lasting reports whether a fact names one thing wherever it stands: an address, a hash, a link.
-func lasting(fact string) bool {
+// isUnique reports whether a fact has one meaning in any context: an address, a hash, a link.
+func isUnique(fact string) bool {
 	return len(fact) >= 8 && strings.ContainsAny(fact, "0123456789@/")
 }
 
-// factSet is the facts of some turns: of what was said and called, and of results.
-type factSet struct{ said, results map[string]bool }
+// factSet is the facts of some turns: of messages and calls, and of results.
+type factSet struct{ dialog, results map[string]bool }
 
-func (f *factSet) has(fact string) bool { return f.said[fact] || f.results[fact] }
+func (f *factSet) has(fact string) bool { return f.dialog[fact] || f.results[fact] }
 
 // factsIn reads the facts of turns.
 func factsIn(t *transcript.Transcript, from, to int) factSet {
 	f := factSet{map[string]bool{}, map[string]bool{}}
 	for i := from; i < to; i++ {
 		for k := t.Turns[i].First; k < t.Turns[i].End; k++ {
-			set := f.said
-			switch t.Texts[k].Kind { //nolint:exhaustive // the others were said
+			set := f.dialog
+			switch t.Texts[k].Kind { //nolint:exhaustive // the others are dialog
 			case transcript.Result:
 				set = f.results
 			case transcript.Thinking:
@@ -142,7 +141,7 @@ func factsIn(t *transcript.Transcript, from, to int) factSet {
 	return f
 }
 
-// rules are the sentences of turns that state a constraint or a decision: those of the user, and those of the model.
+// rulesIn are the sentences of turns that state a constraint or a decision: those of the user, and those of the model.
 func rulesIn(t *transcript.Transcript, c cut) (user, model []string) {
 	for i := c.from; i < c.to; i++ {
 		for k := t.Turns[i].First; k < t.Turns[i].End; k++ {
@@ -164,17 +163,17 @@ func rulesIn(t *transcript.Transcript, c cut) (user, model []string) {
 	return user, model
 }
 
-// required are the facts that a summary of turns must have, sorted.
+// required are the facts that a summary of turns must contain, sorted.
 func required(t *transcript.Transcript, c cut, decisions []string) []string {
 	before, later := factsIn(t, c.from, c.to), factsIn(t, c.to, len(t.Turns))
 	need := map[string]bool{}
-	for fact := range before.said {
-		if later.has(fact) && (!trivial(fact) || later.said[fact]) {
+	for fact := range before.dialog {
+		if later.has(fact) && (!trivial(fact) || later.dialog[fact]) {
 			need[fact] = true
 		}
 	}
 	for fact := range before.results {
-		if later.said[fact] && !trivial(fact) || lasting(fact) && later.results[fact] {
+		if later.dialog[fact] && !trivial(fact) || isUnique(fact) && later.results[fact] {
 			need[fact] = true
 		}
 	}
@@ -189,8 +188,8 @@ func required(t *transcript.Transcript, c cut, decisions []string) []string {
 	return out
 }
 
-// holds reports whether a text has a fact, and not only as a part of another word.
-func holds(text, fact string) bool {
+// contains reports whether a text has a fact, not as a part of another word.
+func contains(text, fact string) bool {
 	inWord := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' }
 	for at := 0; ; {
 		i := strings.Index(text[at:], fact)
@@ -207,16 +206,16 @@ func holds(text, fact string) bool {
 	}
 }
 
-// verbatim are the lines that are kept beside a summary: what the user demanded, and for each fact that the summary lacks, a sentence that has it. ok is
-// false where that is too much.
+// verbatim are the lines that are kept with a summary: the user's demands, and for each fact that the summary lacks, a sentence that has it. ok is false if
+// that is too much.
 func verbatim(t *transcript.Transcript, c cut, summary string, facts, demands []string) (lines []string, ok bool) {
-	room := maxVerbatim
+	left := maxVerbatim
 	keep := func(line string) bool {
 		if !slices.Contains(lines, line) {
 			lines = append(lines, line)
-			room -= len(line)
+			left -= len(line)
 		}
-		return room >= 0
+		return left >= 0
 	}
 	for _, s := range demands {
 		if !keep(s) {
@@ -224,7 +223,7 @@ func verbatim(t *transcript.Transcript, c cut, summary string, facts, demands []
 		}
 	}
 	for _, fact := range facts {
-		if holds(summary, fact) || slices.ContainsFunc(lines, func(l string) bool { return holds(l, fact) }) {
+		if contains(summary, fact) || slices.ContainsFunc(lines, func(l string) bool { return contains(l, fact) }) {
 			continue
 		}
 		line, found := sentenceWith(t, c, fact)
@@ -244,8 +243,8 @@ func sentenceWith(t *transcript.Transcript, c cut, fact string) (string, bool) {
 				continue
 			}
 			for _, s := range sentences(text) {
-				if holds(s, fact) {
-					return around(s, fact), true
+				if contains(s, fact) {
+					return excerpt(s, fact), true
 				}
 			}
 		}
@@ -253,8 +252,8 @@ func sentenceWith(t *transcript.Transcript, c cut, fact string) (string, bool) {
 	return "", false
 }
 
-// around is the part of a sentence that has a fact.
-func around(s, fact string) string {
+// excerpt is the part of a long sentence around a fact.
+func excerpt(s, fact string) string {
 	if len(s) <= maxLine {
 		return s
 	}

@@ -15,12 +15,12 @@ import (
 type step uint8
 
 const (
-	stepDedup     step = iota // a result that the call before had, too
-	stepStale                 // a result that a later call made out of date
+	stepDedup     step = iota // a result that is equal to that of the previous same call
+	stepStale                 // a result that was outdated by a later call
 	stepJSON                  // white space between JSON values
 	stepFormat                // what a terminal would not show
-	stepNear                  // a result that a later one of another call nearly has
-	stepRelevance             // a result that nothing asked since concerns
+	stepNear                  // a result that is nearly contained in a later one of another call
+	stepRelevance             // a result that is irrelevant to everything since
 	stepSummary               // a summary in place of old turns
 	stepCount
 )
@@ -32,110 +32,109 @@ type steps uint16
 
 func (s steps) has(one step) bool { return s&(1<<one) != 0 }
 
-// change is what a text becomes when the horizon is beyond a turn. A text may have several, the later of which replace the earlier ones.
+// change replaces a text when the horizon is beyond a turn. A text may have several, of which later ones replace earlier ones.
 type change struct {
-	text    int // index in Transcript.Texts
-	from    int // the turn that the horizon must be beyond
-	becomes string
-	saves   int // bytes, besides those of the text's earlier changes; below zero only for a change that must be made
-	step    step
-	id      string // by which the text can be recalled; "" where the conversation shows it elsewhere, or it cannot
-	refers  int    // the turn that the new text refers to; none for none
-	must    bool   // what an earlier change of the text refers to goes out of date
+	text        int // index in Transcript.Texts
+	from        int // the turn that the horizon must be beyond
+	replacement string
+	saves       int // bytes, in addition to the text's earlier changes; negative only for a change that must be made
+	step        step
+	id          string // by which the text can be recalled; "" if the conversation has it elsewhere, or it cannot be recalled
+	refers      int    // the turn that the replacement refers to; none for none
+	must        bool   // set if the target of an earlier replacement becomes outdated
 }
 
-// atOnce is the turn of changes that are made as soon as the text appears: it never stood in a prompt, and no cache has it.
-const atOnce = -1
+// immediately is the turn of changes that are made when the text appears: it was in no earlier prompt, and so in no cache.
+const immediately = -1
 
 // none is no turn.
 const none = -1
 
-// maxResults bounds the work for one request.
+// maxResults bounds the results that are examined in one request.
 const maxResults = 4000
 
 // result is the result of a call that may be changed.
 type result struct {
 	text, turn int
-	value      string   // as the client sent it
-	sent       string   // as it is sent before any later change
+	value      string   // as received from the client
+	sent       string   // as sent to the provider before any later change
 	call       string   // its id
-	made       string   // what was called: tool and arguments; "" if that is not known
+	invocation string   // tool and arguments of the call; "" if unknown
 	lines      []uint64 // hashes of the lines of sent; nil until near needs them
 	id         string   // by which it can be recalled: the same in each request of the conversation
 
-	decided int     // the turn from which nothing asked concerns it (stepRelevance); none for never
-	target  *result // the later result that it is told apart from (stepNear)
-	pins    int     // results that are told apart from it: while there are any, it stays whole
-	needed  bool    // another result was ever told apart from it, or refers to it
-	gone    bool    // it is out of date
-	changes changes
+	irrelevantFrom int     // the turn from which it is irrelevant (stepRelevance); none for never
+	base           *result // the later result whose difference replaces it (stepNear); nil for none
+	dependents     int     // results whose base it is: while there are any, it is not changed
+	needed         bool    // it was ever a base, or another result refers to it
+	outdated       bool
+	changes        changes
 }
 
-// find returns the changes of a conversation, those of one text in the order of their turns. What they are depends on the turns up to their own alone, so
-// that later turns of the conversation find the same ones. A request of fewer than least bytes was sent as it is.
-func find(t *transcript.Transcript, without steps, recall bool, least int) (out []change) {
-	f := finder{without: without, recall: recall, whole: sentWhole(t, least), runs: map[string][]*result{}}
+// find returns the possible changes of a conversation, those of one text in the order of their turns. Each depends only on the turns up to its own, so that
+// later requests of the conversation find the same ones. Requests of fewer than minBody bytes were sent unchanged.
+func find(t *transcript.Transcript, without steps, recall bool, minBody int) (out []change) {
+	f := finder{without: without, recall: recall, lastWhole: sentWhole(t, minBody), runs: map[string][]*result{}}
 	results := resultsOf(t)
 	if len(results) == 0 {
 		return nil
 	}
 	if !without.has(stepRelevance) {
-		decide(t, results)
+		markIrrelevant(t, results)
 	}
 	for i := range results {
-		if r := &results[i]; r.made != "" {
+		if r := &results[i]; r.invocation != "" {
 			f.add(r)
 		}
 	}
 	for i := range results {
-		if r := &results[i]; r.decided >= 0 && !r.needed {
-			r.changes.add(change{from: r.decided, becomes: omitted(r, recall), step: stepRelevance, refers: none, id: r.lostID(recall)})
+		if r := &results[i]; r.irrelevantFrom >= 0 && !r.needed {
+			r.changes.add(change{from: r.irrelevantFrom, replacement: omittedText(r, recall), step: stepRelevance, refers: none, id: r.recallID(recall)})
 		}
-		out = append(out, results[i].changes.settled(without)...)
+		out = append(out, results[i].changes.resolved(without)...)
 	}
 	return out
 }
 
-// finder goes through results in their order.
+// finder processes results in their order.
 type finder struct {
-	without steps
-	recall  bool                 // what is lost can be fetched back
-	whole   int                  // the last turn of requests that were sent as they are; none for none
-	runs    map[string][]*result // by what was called: the last equal results in a row
-	latest  []*result            // the latest results that are no repetitions
-	work    int                  // bytes compared so far, see near
+	without   steps
+	recall    bool                 // what is left out can be recalled
+	lastWhole int                  // the last turn of requests that were sent unchanged; none for none
+	runs      map[string][]*result // by invocation: the last equal results in a row
+	latest    []*result            // the latest results that do not repeat another
+	work      int                  // bytes compared so far, see near
 }
 
-// add finds the changes that a result brings: of equal results of one call in a row the first is kept, and all of them are out of date when there is another
-// one.
+// add finds the changes that a result causes: of equal results of the same call in a row the first is kept, and a different one makes all of them outdated.
 func (f *finder) add(r *result) {
-	run := f.runs[r.made]
-	if len(run) > 0 && run[0].value == r.value && !run[0].leftOut(r.turn) && !f.without.has(stepDedup) {
+	run := f.runs[r.invocation]
+	if len(run) > 0 && run[0].value == r.value && !run[0].isOmitted(r.turn) && !f.without.has(stepDedup) {
 		run[0].needed = true
-		r.changes.add(change{from: f.soonest(r), becomes: fmt.Sprintf("[The same as the result of %s above.]", nameOf(run[0])), step: stepDedup, refers: run[0].turn})
-		f.runs[r.made] = append(run, r)
+		r.changes.add(change{from: f.earliest(r), replacement: fmt.Sprintf("[The same as the result of %s above.]", nameOf(run[0])), step: stepDedup, refers: run[0].turn})
+		f.runs[r.invocation] = append(run, r)
 		return
 	}
-	f.lossless(r)
+	f.compact(r)
 	f.near(r)
-	f.runs[r.made] = []*result{r}
+	f.runs[r.invocation] = []*result{r}
 	for _, old := range run {
-		if old.pins == 0 && !f.without.has(stepStale) {
+		if old.dependents == 0 && !f.without.has(stepStale) {
 			old.outdate()
-			old.changes.add(change{from: r.turn, becomes: "[Out of date: the same call was made again later." + old.hint(f.recall) + "]", step: stepStale, refers: none, id: old.lostID(f.recall)})
+			old.changes.add(change{from: r.turn, replacement: "[Out of date: the same call was made again later." + old.hint(f.recall) + "]", step: stepStale, refers: none, id: old.recallID(f.recall)})
 		}
 	}
 }
 
-// lostID is the id of a result that is lost, if it can be recalled.
-func (r *result) lostID(recall bool) string {
+// recallID is the id of a result for its recall, "" if it cannot be recalled.
+func (r *result) recallID(recall bool) string {
 	if !recall {
 		return ""
 	}
 	return r.id
 }
 
-// hint says how a result can be recalled, if it can.
+// hint tells the model how to recall a result, "" if it cannot be recalled.
 func (r *result) hint(recall bool) string {
 	if !recall {
 		return ""
@@ -143,27 +142,29 @@ func (r *result) hint(recall bool) string {
 	return " " + recallTool + " shows it: " + r.id
 }
 
-// leftOut reports whether a result may be left out as irrelevant before a turn.
-func (r *result) leftOut(before int) bool { return r.decided >= 0 && r.decided < before && !r.needed }
+// isOmitted reports whether a result may have been left out as irrelevant before a turn.
+func (r *result) isOmitted(before int) bool {
+	return r.irrelevantFrom >= 0 && r.irrelevantFrom < before && !r.needed
+}
 
-// outdate notes that a result is out of date: none has to be told apart from another for it.
+// outdate marks a result as outdated, so that its base may be changed.
 func (r *result) outdate() {
-	r.gone = true
-	if r.target != nil {
-		r.target.pins--
+	r.outdated = true
+	if r.base != nil {
+		r.base.dependents--
 	}
 }
 
-// soonest is the turn of a change of a result that has no meaning to wait: at once, unless a prompt had the result before.
-func (f *finder) soonest(r *result) int {
-	if r.turn <= f.whole {
+// earliest is the turn of a change that need not wait: immediately, unless an earlier prompt had the result.
+func (f *finder) earliest(r *result) int {
+	if r.turn <= f.lastWhole {
 		return r.turn
 	}
-	return atOnce
+	return immediately
 }
 
-// sentWhole is the last turn of the conversation's requests that had fewer than least bytes; none for none.
-func sentWhole(t *transcript.Transcript, least int) int {
+// sentWhole is the last turn of the conversation's requests of fewer than minBody bytes; none for none.
+func sentWhole(t *transcript.Transcript, minBody int) int {
 	whole, size, last := none, len(t.Doc().Bytes), len(t.Turns)-1
 	for k := range t.Turns {
 		if !isPrompt(t, k) {
@@ -177,7 +178,7 @@ func sentWhole(t *transcript.Transcript, least int) int {
 		if t.Turns[k].Role == chat.RoleAssistant || t.Turns[k+1].Role != chat.RoleAssistant {
 			continue // no request ended here
 		}
-		if size >= least {
+		if size >= minBody {
 			break
 		}
 		whole = k
@@ -185,22 +186,22 @@ func sentWhole(t *transcript.Transcript, least int) int {
 	return whole
 }
 
-// lossless takes off what has no meaning, as soon as the result appears: not of one that a prompt had before.
-func (f *finder) lossless(r *result) {
-	if r.turn <= f.whole {
+// compact removes formatting without meaning from a new result, but not from one that an earlier prompt had.
+func (f *finder) compact(r *result) {
+	if r.turn <= f.lastWhole {
 		return
 	}
 	if again := compacted(r); again != "" && !f.without.has(stepJSON) {
 		r.sent = again
-		r.changes.add(change{from: atOnce, becomes: again, step: stepJSON, refers: none})
+		r.changes.add(change{from: immediately, replacement: again, step: stepJSON, refers: none})
 	}
 	if again := displayed(r); again != "" && !f.without.has(stepFormat) {
 		r.sent = again
-		r.changes.add(change{from: atOnce, becomes: again, step: stepFormat, refers: none})
+		r.changes.add(change{from: immediately, replacement: again, step: stepFormat, refers: none})
 	}
 }
 
-// changes collects those of one text.
+// changes are those of one text.
 type changes struct {
 	text, size int // bytes of the text in the document
 	list       []change
@@ -208,13 +209,13 @@ type changes struct {
 
 func (w *changes) add(c change) { w.list = append(w.list, c) }
 
-// settled are the changes in the order of their turns, without those that save nothing besides the ones before them.
-func (w *changes) settled(without steps) (out []change) {
+// resolved are the changes in the order of their turns, without those that save nothing in addition to the previous ones.
+func (w *changes) resolved(without steps) (out []change) {
 	slices.SortStableFunc(w.list, func(a, b change) int { return cmp.Compare(a.from, b.from) })
 	left := w.size
 	for _, c := range w.list {
-		n := size(c.becomes)
-		if c.becomes == "" || n >= left && !c.must || without.has(c.step) {
+		n := size(c.replacement)
+		if c.replacement == "" || n >= left && !c.must || without.has(c.step) {
 			continue
 		}
 		c.text, c.saves, left = w.text, left-n, n
@@ -223,7 +224,7 @@ func (w *changes) settled(without steps) (out []change) {
 	return out
 }
 
-// nameOf is how a result is referred to.
+// nameOf is the name of a result in replacements.
 func nameOf(r *result) string {
 	if r.call == "" {
 		return "an earlier call"
@@ -231,15 +232,15 @@ func nameOf(r *result) string {
 	return "call " + r.call
 }
 
-// size is how long a text is in a document.
+// size is the length in bytes of a text in a document.
 func size(s string) int { return jsonx.EscapedLen(s) }
 
-// resultsOf are the results that are long enough, in their order.
+// resultsOf are the results that are long enough to be changed, in their order.
 func resultsOf(t *transcript.Transcript) (out []result) {
 	if !slices.ContainsFunc(t.Texts, func(at transcript.Text) bool { return isLong(&at) }) {
 		return nil
 	}
-	made := callsOf(t)
+	made := invocationsOf(t)
 	n := 0
 	for i := range t.Texts {
 		at := &t.Texts[i]
@@ -252,23 +253,23 @@ func resultsOf(t *transcript.Transcript) (out []result) {
 		if len(out) == maxResults {
 			break
 		}
-		r := result{text: i, turn: at.Turn, value: t.String(i), call: at.Call, made: made[at.Call], decided: none, id: "r" + strconv.Itoa(n)}
+		r := result{text: i, turn: at.Turn, value: t.String(i), call: at.Call, invocation: made[at.Call], irrelevantFrom: none, id: "r" + strconv.Itoa(n)}
 		r.sent, r.changes = r.value, changes{text: i, size: len(at.Value.Raw) - len(`""`)}
-		if n := len(out); n > 0 && out[n-1].call == r.call && out[n-1].turn == r.turn { // a result of several parts is known by all of them
-			r.made, out[n-1].made = "", ""
+		if n := len(out); n > 0 && out[n-1].call == r.call && out[n-1].turn == r.turn { // a result of several parts is not compared
+			r.invocation, out[n-1].invocation = "", ""
 		}
 		out = append(out, r)
 	}
 	return out
 }
 
-// isLong reports whether a text is a result that is long enough.
+// isLong reports whether a text is a result that is long enough to be changed.
 func isLong(at *transcript.Text) bool {
 	return at.Kind == transcript.Result && !at.ProviderDefined && at.Turn >= 0 && len(at.Value.Raw) >= minResult && at.Value.Kind() == jsonx.String
 }
 
-// callsOf is what was called, by the calls' ids: a tool with arguments.
-func callsOf(t *transcript.Transcript) map[string]string {
+// invocationsOf are tool and arguments of calls, by their ids.
+func invocationsOf(t *transcript.Transcript) map[string]string {
 	names, out := map[string]string{}, map[string]string{}
 	for i := range t.Turns {
 		if t.Turns[i].Role != chat.RoleAssistant {

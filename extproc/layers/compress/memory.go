@@ -19,35 +19,35 @@ import (
 )
 
 const (
-	maxTalks     = 20_000
-	maxSummaries = 4_000
-	maxNoteBytes = 32 << 20 // of all summaries together
-	noteLifetime = 2 * time.Hour
+	maxConversations = 20_000
+	maxSummaries     = 4_000
+	maxNoteBytes     = 32 << 20 // of all summaries together
+	noteLifetime     = 2 * time.Hour
 )
 
-// Memory is what the layer remembers of conversations, in this process: keyed hashes of their beginnings, and the summaries that stand in place of some. Make
-// one with NewMemory. Safe for concurrent use.
+// Memory holds the layer's state of conversations, in this process: keyed hashes of their prefixes, and the summaries that replace some. Make one with
+// NewMemory. Safe for concurrent use.
 type Memory struct {
 	secret [32]byte
 
-	mu    sync.Mutex
-	talks *simplelru.LRU[key, talk]
-	notes *simplelru.LRU[key, *note]
-	bytes int
-	busy  map[key]bool // prefixes that are being summarised
+	mu            sync.Mutex
+	conversations *simplelru.LRU[key, lastSent]
+	notes         *simplelru.LRU[key, *note]
+	bytes         int
+	busy          map[key]bool // prefixes that are being summarised
 }
 
-// key is a keyed hash of the beginning of a conversation, of one account and model.
+// key is a keyed hash of a prefix of a conversation, of one account and model.
 type key [16]byte
 
-// talk is how a conversation was last sent.
-type talk struct {
+// lastSent describes the last request of a conversation.
+type lastSent struct {
 	horizon int       // see plan.horizon
-	at      time.Time // when
-	retry   int       // the answer of the model from which a summary is tried again; 0 for any
+	at      time.Time // when it was sent
+	retry   int       // number of the model's answer from which a summary is tried again; 0 for any
 }
 
-// note is a summary in the place of turns of a conversation.
+// note is a summary that replaces turns of a conversation.
 type note struct {
 	from, to int // turns
 	text     string
@@ -57,17 +57,17 @@ type note struct {
 // NewMemory returns an empty memory.
 func NewMemory() *Memory {
 	m := &Memory{busy: map[key]bool{}}
-	_, _ = rand.Read(m.secret[:])                            // never fails (crypto/rand)
-	m.talks, _ = simplelru.NewLRU[key, talk](maxTalks, nil)  // only fails for sizes below 1
-	m.notes, _ = simplelru.NewLRU(maxSummaries, m.forgotten) // see above
+	_, _ = rand.Read(m.secret[:])                                               // never fails (crypto/rand)
+	m.conversations, _ = simplelru.NewLRU[key, lastSent](maxConversations, nil) // only fails for sizes below 1
+	m.notes, _ = simplelru.NewLRU(maxSummaries, m.onEvict)                      // see above
 	return m
 }
 
-// forgotten notes that a summary is no longer held.
-func (m *Memory) forgotten(_ key, n *note) { m.bytes -= len(n.text) }
+// onEvict subtracts a removed summary from the bytes.
+func (m *Memory) onEvict(_ key, n *note) { m.bytes -= len(n.text) }
 
-// keysOf are the keys of a conversation up to each of its turns, that turn included. System prompts with a member of their own count as its beginning, wherever
-// they stand in the document. What a client changes of its marks for the provider's cache from request to request is no part of the keys.
+// keysOf are the keys of a conversation up to and including each of its turns. System prompts in their own member count as its beginning, wherever they are in
+// the document. Cache marks are not part of the keys, since clients move them from request to request.
 func (m *Memory) keysOf(x *pipeline.Exchange, t *transcript.Transcript) []key {
 	h := hasher{Hash: hmac.New(sha256.New, m.secret[:])}
 	h.text(string(x.Principal.Account))
@@ -84,13 +84,13 @@ func (m *Memory) keysOf(x *pipeline.Exchange, t *transcript.Transcript) []key {
 		if !isPrompt(t, i) {
 			h.turn(t, i)
 		}
-		h.room = h.Sum(h.room[:0])
-		out[i] = key(h.room[:len(key{})])
+		h.buf = h.Sum(h.buf[:0])
+		out[i] = key(h.buf[:len(key{})])
 	}
 	return out
 }
 
-// isPrompt reports whether a turn is a system prompt with a member of its own.
+// isPrompt reports whether a turn is a system prompt in its own member.
 func isPrompt(t *transcript.Transcript, turn int) bool {
 	return t.Turns[turn].Role == chat.RoleSystem && !t.Removable(turn)
 }
@@ -99,7 +99,7 @@ func isPrompt(t *transcript.Transcript, turn int) bool {
 type hasher struct {
 	hash.Hash
 
-	room []byte // reused
+	buf []byte // reused
 }
 
 // turn adds a turn's texts and calls.
@@ -112,46 +112,46 @@ func (h *hasher) turn(t *transcript.Transcript, i int) {
 	for k := turn.First; k < turn.End; k++ {
 		at := &t.Texts[k]
 		h.text(at.Call)
-		h.room = binary.LittleEndian.AppendUint64(append(h.room[:0], byte(at.Kind)), uint64(len(at.Value.Raw)))
-		_, _ = h.Write(h.room)       // never fails
+		h.buf = binary.LittleEndian.AppendUint64(append(h.buf[:0], byte(at.Kind)), uint64(len(at.Value.Raw)))
+		_, _ = h.Write(h.buf)        // never fails
 		_, _ = h.Write(at.Value.Raw) // the same
 	}
 }
 
 // text adds a text with its length.
 func (h *hasher) text(s string) {
-	h.room = append(binary.LittleEndian.AppendUint64(h.room[:0], uint64(len(s))), s...)
-	_, _ = h.Write(h.room) // never fails
+	h.buf = append(binary.LittleEndian.AppendUint64(h.buf[:0], uint64(len(s))), s...)
+	_, _ = h.Write(h.buf) // never fails
 }
 
-// backTalk is how many turns a request may have more than the one before it.
-const backTalk = 64
+// maxNewTurns bounds the turns that a request may have more than the previous one.
+const maxNewTurns = 64
 
-// last is how the conversation was sent in the last request that it begins with; ok is false if that is not known.
-func (m *Memory) last(keys []key) (w talk, ok bool) {
+// last is the last request that is a prefix of the conversation; ok is false if none is known.
+func (m *Memory) last(keys []key) (w lastSent, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for i := len(keys) - 1; i >= max(0, len(keys)-backTalk); i-- {
-		if w, ok = m.talks.Get(keys[i]); ok {
+	for i := len(keys) - 1; i >= max(0, len(keys)-maxNewTurns); i-- {
+		if w, ok = m.conversations.Get(keys[i]); ok {
 			return w, true
 		}
 	}
-	return talk{}, false
+	return lastSent{}, false
 }
 
-// sent notes how the conversation is sent now.
-func (m *Memory) sent(keys []key, w talk) {
+// noteSent records the request of a conversation that is sent now.
+func (m *Memory) noteSent(keys []key, w lastSent) {
 	if len(keys) == 0 {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w.at = clock.Now()
-	m.talks.Add(keys[len(keys)-1], w)
+	m.conversations.Add(keys[len(keys)-1], w)
 }
 
-// find is the summary of the longest beginning of a conversation that has one; nil for none.
-func (m *Memory) find(keys []key) *note {
+// findSummary is the summary for the longest prefix of a conversation that has one; nil for none.
+func (m *Memory) findSummary(keys []key) *note {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := clock.Now()
@@ -170,8 +170,8 @@ func (m *Memory) find(keys []key) *note {
 	return nil
 }
 
-// add keeps a summary.
-func (m *Memory) add(k key, n note) {
+// addSummary stores a summary.
+func (m *Memory) addSummary(k key, n note) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.notes.Remove(k)
@@ -183,8 +183,8 @@ func (m *Memory) add(k key, n note) {
 	}
 }
 
-// begin reports whether nobody else summarises these turns right now; the caller calls end.
-func (m *Memory) begin(k key) bool {
+// beginSummary reports whether no other request is summarising these turns; if so, the caller must call endSummary.
+func (m *Memory) beginSummary(k key) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.busy[k] {
@@ -194,7 +194,7 @@ func (m *Memory) begin(k key) bool {
 	return true
 }
 
-func (m *Memory) end(k key) {
+func (m *Memory) endSummary(k key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.busy, k)

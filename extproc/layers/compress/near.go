@@ -8,55 +8,55 @@ import (
 	"strings"
 )
 
-// Results of different calls that are nearly the same, such as a file that was read as a whole and in part: the newest is kept whole, and an older one is
-// told apart from it, line by line, so that nothing of it is lost.
+// Results of different calls that are nearly the same, such as a file that was read as a whole and in part: the newest is kept, and an older one is replaced by
+// its difference, line by line, so that nothing of it is lost.
 
 const (
-	nearLines   = 20       // a shorter result is kept
-	nearMost    = 5000     // lines of a result that is compared
-	nearBack    = 32       // results that a new one is compared with
-	nearShare   = 0.8      // of the older result's lines that the newer one must have
-	nearEdits   = 200      // lines that differ, in both together, at most
-	nearWork    = 16 << 20 // bytes that are compared for one request
-	nearSmaller = 2        // the difference must be so many times shorter than the result
+	minNearLines   = 20       // lines of the shortest result that is compared
+	maxNearLines   = 5000     // lines of the longest result that is compared
+	maxNearResults = 32       // earlier results that a new one is compared with
+	minNearShare   = 0.8      // share of the older result's lines that the newer one must have
+	maxNearEdits   = 200      // lines that differ, in both together
+	maxNearWork    = 16 << 20 // bytes that are compared for one request
+	minNearRatio   = 2        // how many times shorter than the result the difference must be
 )
 
-// near compares a new result with those before it, and keeps it for those after it. A result that another one is told apart from stays whole; if the same
-// call is made again, the other one is told apart from its new result, where they are near, too.
+// near compares a new result with earlier ones, and keeps it for the comparison with later ones. A result that is the base of another one is not replaced; if
+// its call is repeated, the new result becomes the base, if it is near as well.
 func (f *finder) near(r *result) {
 	if f.without.has(stepNear) {
 		return
 	}
 	n := strings.Count(r.sent, "\n") + 1
-	if n > nearMost {
+	if n > maxNearLines {
 		return
 	}
 	var has lineSet
 	for _, old := range f.latest {
-		free := old.target == nil || old.target.made == r.made
-		if !free || old.made == r.made || old.pins > 0 || old.gone || old.leftOut(r.turn) {
+		free := old.base == nil || old.base.invocation == r.invocation
+		if !free || old.invocation == r.invocation || old.dependents > 0 || old.outdated || old.isOmitted(r.turn) {
 			continue
 		}
-		if f.work += len(old.sent) + len(r.sent); f.work > nearWork {
+		if f.work += len(old.sent) + len(r.sent); f.work > maxNearWork {
 			break
 		}
 		if has == nil {
 			has = newLineSet(r.hashes())
 		}
 		if mayBeAlike(old.hashes(), n, has) {
-			f.tellApart(old, r)
+			f.replaceByDiff(old, r)
 		}
 	}
-	if n < nearLines {
+	if n < minNearLines {
 		return
 	}
-	if f.latest = append(f.latest, r); len(f.latest) > nearBack {
+	if f.latest = append(f.latest, r); len(f.latest) > maxNearResults {
 		f.latest = f.latest[1:]
 	}
 }
 
-// tellApart makes an older result its difference from a newer one, if that pays.
-func (f *finder) tellApart(old, r *result) {
+// replaceByDiff replaces an older result by its difference from a newer one, if that is short enough.
+func (f *finder) replaceByDiff(old, r *result) {
 	was, lines := strings.Split(old.sent, "\n"), strings.Split(r.sent, "\n")
 	if !alike(was, lines) {
 		return
@@ -66,16 +66,16 @@ func (f *finder) tellApart(old, r *result) {
 		return
 	}
 	text = fmt.Sprintf("[Nearly the same as the result of %s below. Where this one differed:]%s", nameOf(r), text)
-	if size(text)*nearSmaller > old.changes.size {
+	if size(text)*minNearRatio > old.changes.size {
 		return
 	}
-	again := old.target != nil
+	again := old.base != nil
 	if again {
-		old.target.pins--
+		old.base.dependents--
 	}
-	old.target, r.needed = r, true
-	r.pins++
-	old.changes.add(change{from: r.turn, becomes: text, step: stepNear, refers: r.turn, must: again})
+	old.base, r.needed = r, true
+	r.dependents++
+	old.changes.add(change{from: r.turn, replacement: text, step: stepNear, refers: r.turn, must: again})
 }
 
 var lineSeed = maphash.MakeSeed()
@@ -91,7 +91,7 @@ func (r *result) hashes() []uint64 {
 	return r.lines
 }
 
-// lineSet is a set of hashes of lines, roughly: of one that is not there, it may be said that it is.
+// lineSet is a Bloom filter of hashes of lines: mayHave may be true for one that was not added.
 type lineSet []uint64
 
 func newLineSet(hashes []uint64) lineSet {
@@ -107,10 +107,10 @@ func (s lineSet) at(h uint64) int { return int(h>>32) & (len(s) - 1) }
 
 func (s lineSet) mayHave(h uint64) bool { return s[s.at(h)]&(1<<(h&63)) != 0 }
 
-// mayBeAlike reports whether most lines of an older result may be among the n lines of a newer one: false is certain. Few results are alike, and to find
-// that out exactly takes longer.
+// mayBeAlike reports whether most lines of an older result may be among the n lines of a newer one. False is exact. It is a fast check before alike, since few
+// results are.
 func mayBeAlike(was []uint64, n int, has lineSet) bool {
-	least := nearShare * float64(len(was))
+	least := minNearShare * float64(len(was))
 	common := len(was)
 	if float64(min(common, n)) < least {
 		return false
@@ -139,10 +139,10 @@ func alike(was, lines []string) bool {
 			common++
 		}
 	}
-	return float64(common) >= nearShare*float64(len(was))
+	return float64(common) >= minNearShare*float64(len(was))
 }
 
-// difference says what was in the place of which lines; ok is false if too much differs. Lines are counted from 1.
+// difference describes the hunks between two results; ok is false if too much differs. Lines are counted from 1.
 func difference(lines, was []string) (text string, ok bool) {
 	hunks, ok := diff(lines, was)
 	var b strings.Builder
@@ -162,7 +162,7 @@ func difference(lines, was []string) (text string, ok bool) {
 	return b.String(), ok
 }
 
-// hunk says that lines[from:to] of one text are was in another.
+// hunk is lines[from:to] of one text that are replaced by was in another.
 type hunk struct {
 	from, to int
 	was      []string
@@ -197,15 +197,16 @@ func diff(a, b []string) (hunks []hunk, ok bool) {
 	return hunks, true
 }
 
-// edits are the furthest points that 0, 1, 2 … edits reach on each diagonal k = x - y, as they were before each further edit.
+// edits are the furthest points that 0, 1, 2 … edits reach on each diagonal k = x - y, as they were before each further edit; ok is false if maxNearEdits do
+// not suffice.
 func edits(a, b []string) (trace [][]int, ok bool) {
-	const width = 2*nearEdits + 3
+	const width = 2*maxNearEdits + 3
 	v := make([]int, width)
-	for d := 0; d <= nearEdits; d++ {
-		trace = append(trace, slices.Clone(v[nearEdits+1-d-1:nearEdits+1+d+2]))
+	for d := 0; d <= maxNearEdits; d++ {
+		trace = append(trace, slices.Clone(v[maxNearEdits+1-d-1:maxNearEdits+1+d+2]))
 		for k := -d; k <= d; k += 2 {
 			var x int
-			if at := nearEdits + 1 + k; k == -d || k != d && v[at-1] < v[at+1] {
+			if at := maxNearEdits + 1 + k; k == -d || k != d && v[at-1] < v[at+1] {
 				x = v[at+1]
 			} else {
 				x = v[at-1] + 1
@@ -214,7 +215,7 @@ func edits(a, b []string) (trace [][]int, ok bool) {
 			for x < len(a) && y < len(b) && a[x] == b[y] {
 				x, y = x+1, y+1
 			}
-			v[nearEdits+1+k] = x
+			v[maxNearEdits+1+k] = x
 			if x >= len(a) && y >= len(b) {
 				return trace, true
 			}
@@ -223,7 +224,7 @@ func edits(a, b []string) (trace [][]int, ok bool) {
 	return nil, false
 }
 
-// previous is where the path to a point came from with the d-th edit; v are the points before it.
+// previous is the point from which the d-th edit leads to a point; v are the points before that edit.
 func previous(v []int, d, x, y int) (px, py int) {
 	if d == 0 {
 		return 0, 0

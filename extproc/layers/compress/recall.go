@@ -13,13 +13,13 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Results that are out of date, and nowhere else in the conversation, can be fetched back by the model (B-15). The client sends them with each request, so
-// nothing is kept for that: a result can be recalled as long as it is a part of the conversation, from any gateway, and by nobody else.
+// The model can recall results that were left out and are nowhere else in the conversation (B-15). The client sends them with each request, so nothing is
+// stored for this: a result can be recalled through any gateway, as long as it is a part of the conversation, and only in that conversation.
 
-// recallTool is the tool by which the model fetches a result back.
+// recallTool is the tool by which the model recalls a result.
 const recallTool = "bardo_recall"
 
-// maxRecalls is how often the model may be called again with results that it recalled, for one request.
+// maxRecalls bounds how often the model is called again with recalled results, for one request.
 const maxRecalls = 2
 
 var recallDefinition = chat.Tool{
@@ -27,26 +27,26 @@ var recallDefinition = chat.Tool{
 	Schema: jsonx.Raw(`{"type":"object","properties":{"id":{"type":"string"},"offset":{"type":"integer"}},"required":["id"]}`),
 }
 
-// definitionSize is how long the definition is in a request at most, in bytes.
+// definitionSize is the maximum size in bytes of the definition in a request.
 var definitionSize = len(recallDefinition.Name) + len(recallDefinition.Description) + len(recallDefinition.Schema) + 90
 
-// mayRecall reports whether the tool can be offered: the request has tools, and none of this name.
+// mayRecall reports whether the tool can be offered: the request has tools, none of which has this name.
 func mayRecall(x *pipeline.Exchange, t *transcript.Transcript) bool {
 	taken := func(tool transcript.Tool) bool { return tool.Name == recallTool }
 	return x.MayCall() && len(t.Tools) > 0 && !slices.ContainsFunc(t.Tools, taken)
 }
 
-// recallable are the texts of a request that were left out, by their ids.
+// recallable are the texts of a request that were left out.
 type recallable struct {
-	t    *transcript.Transcript
-	lost map[string]int
+	t       *transcript.Transcript
+	omitted map[string]int
 }
 
 var recalls = pipeline.NewSlot[recallable]()
 
-// offer adds the tool.
-func (l Layer) offer(x *pipeline.Exchange, t *transcript.Transcript, lost map[string]int) {
-	*recalls.Of(x) = recallable{t, lost}
+// offer adds the tool to the request; omitted are the texts that were left out, by their ids.
+func (l Layer) offer(x *pipeline.Exchange, t *transcript.Transcript, omitted map[string]int) {
+	*recalls.Of(x) = recallable{t, omitted}
 	t.AddTool(&recallDefinition)
 	x.AnswerCalls(Name, l, maxRecalls, recallTool)
 }
@@ -59,20 +59,20 @@ func with(m map[string]int, key string, value int) map[string]int {
 	return m
 }
 
-// Translate implements pipeline.Caller: no call becomes one of the client's.
+// Translate implements pipeline.Caller: no call is one of the client's.
 func (Layer) Translate(*pipeline.Exchange, *chat.ToolCall) (own chat.ToolCall, ok bool) {
 	return own, false
 }
 
 // Answer implements pipeline.Caller: it shows a result, or the next part of a long one.
-func (Layer) Answer(_ context.Context, x *pipeline.Exchange, c *chat.ToolCall, most int) pipeline.Result {
+func (Layer) Answer(_ context.Context, x *pipeline.Exchange, c *chat.ToolCall, maxBytes int) pipeline.Result {
 	r := recalls.Of(x)
 	v, err := jsonx.Parse([]byte(c.Args))
 	if err != nil {
 		return pipeline.Result{Text: "The arguments are not JSON.", IsError: true}
 	}
 	id, _ := v.Get("id").Str()
-	i, ok := r.lost[id]
+	i, ok := r.omitted[id]
 	if !ok {
 		return pipeline.Result{Text: "Nothing was left out under this id.", IsError: true}
 	}
@@ -83,18 +83,18 @@ func (Layer) Answer(_ context.Context, x *pipeline.Exchange, c *chat.ToolCall, m
 	}
 	x.NoteOf(Name, "recalled", 1)
 	x.Recalled(Name)
-	return pipeline.Result{Text: page(text, int(offset), most)}
+	return pipeline.Result{Text: page(text, int(offset), maxBytes)}
 }
 
-// moreNote is the longest note behind a part of a result, in bytes.
-const moreNote = 80
+// maxMoreNote is the maximum length in bytes of the note after a part of a result.
+const maxMoreNote = 80
 
-// page is the part of a text from an offset on, in at most so many bytes.
-func page(text string, offset, most int) string {
+// page is the part of a text from an offset on, of at most maxBytes.
+func page(text string, offset, maxBytes int) string {
 	rest := text[offset:]
-	if len(rest) <= most {
+	if len(rest) <= maxBytes {
 		return strings.ToValidUTF8(rest, "")
 	}
-	end := offset + len(pii.Head(rest, most-moreNote))
+	end := offset + len(pii.Head(rest, maxBytes-maxMoreNote))
 	return strings.ToValidUTF8(text[offset:end], "") + "\n[It goes on: call " + recallTool + " with offset " + strconv.Itoa(end) + ".]"
 }

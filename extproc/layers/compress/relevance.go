@@ -13,41 +13,41 @@ import (
 	"bardo.money/gateway/extproc/transcript"
 )
 
-// A result is left out as irrelevant where the user has asked for something else since, and nothing that was said or called from then on has a word of it:
-// conservative, since a result that the conversation returns to later cannot be brought back. Lines that state a rule or a limit stay.
+// A result is left out as irrelevant if the user has asked for something else since, and no message or call from then on has a word of it. This is
+// conservative, since the conversation may return to the result. Lines that state a rule or a limit are kept.
 
 const (
-	relevantMin   = 2 << 10 // bytes of a result that may be left out
-	relevantTurns = 6       // answers of the model since the user asked for something else
-	relevantWords = 24      // different words that must have been said since, for their absence to mean anything
-	keptRules     = 400     // bytes of lines that are kept of a result
+	minOmitted      = 2 << 10 // bytes of the shortest result that is left out
+	minAnswersSince = 6       // answers of the model since the user asked for something else
+	minWordsSince   = 24      // different words since, without which the absence of a result's words is not significant
+	maxKeptRules    = 400     // bytes of the lines that are kept of a result
 )
 
-// decide finds the turns from which nothing asked since concerns a result. Each is decided once, when enough was said since, by nothing later.
-func decide(t *transcript.Transcript, results []result) {
-	at := turnsOf(t)
+// markIrrelevant sets the turns from which results are irrelevant. Each is decided once, by the turns up to the one with enough answers since.
+func markIrrelevant(t *transcript.Transcript, results []result) {
+	at := newTurnIndex(t)
 	for i := range results {
 		r := &results[i]
-		if r.made == "" || r.changes.size < relevantMin {
+		if r.invocation == "" || r.changes.size < minOmitted {
 			continue
 		}
-		if asked, decided := at.since(r.turn); decided >= 0 && at.unrelated(r, asked, decided) {
-			r.decided = decided
+		if asked, decided := at.decisionTurns(r.turn); decided >= 0 && at.unrelated(r, asked, decided) {
+			r.irrelevantFrom = decided
 		}
 	}
 }
 
-// said is what was said and called in a conversation, by turns.
-type said struct {
+// turnIndex indexes the turns of a conversation and their words.
+type turnIndex struct {
 	t      *transcript.Transcript
 	users  []int // turns with a text of the user
 	models []int // turns that begin an answer of the model
 
-	words map[int]map[string]bool // from a turn of the user on, up to the one that since returns for it
+	words map[int]map[string]bool // by a turn of the user: the words from it to the turn that decisionTurns returns for it
 }
 
-func turnsOf(t *transcript.Transcript) *said {
-	s := &said{t: t, words: map[int]map[string]bool{}}
+func newTurnIndex(t *transcript.Transcript) *turnIndex {
+	s := &turnIndex{t: t, words: map[int]map[string]bool{}}
 	for i := range t.Turns {
 		turn := &t.Turns[i]
 		if turn.Role == chat.RoleAssistant && (i == 0 || t.Turns[i-1].Role != chat.RoleAssistant) {
@@ -64,7 +64,7 @@ func turnsOf(t *transcript.Transcript) *said {
 }
 
 // wordsOf are the words of users' and the model's texts, and of calls, in some turns.
-func (s *said) wordsOf(from, to int) map[string]bool {
+func (s *turnIndex) wordsOf(from, to int) map[string]bool {
 	all, known := s.words[from]
 	if known {
 		return all
@@ -84,37 +84,36 @@ func (s *said) wordsOf(from, to int) map[string]bool {
 	return all
 }
 
-// since is the turn in which the user asked for something after a result, and the one when enough answers have followed; decided is negative while that is
-// not the case.
-func (s *said) since(turn int) (asked, decided int) {
+// decisionTurns returns the first turn of the user after a result, and the turn of the answer with which enough have followed; decided is none until then.
+func (s *turnIndex) decisionTurns(turn int) (asked, decided int) {
 	i := after(s.users, turn)
 	if i == len(s.users) {
 		return none, none
 	}
 	asked = s.users[i]
-	if k := after(s.models, asked) + relevantTurns - 1; k < len(s.models) {
+	if k := after(s.models, asked) + minAnswersSince - 1; k < len(s.models) {
 		return asked, s.models[k]
 	}
 	return asked, none
 }
 
-// after is the index of the first of some turns, in their order, that comes after another one.
+// after is the index of the first of sorted turns that is after a turn.
 func after(turns []int, turn int) int {
 	i, _ := slices.BinarySearch(turns, turn+1)
 	return i
 }
 
-// unrelated reports whether no word of a result was said or called from a turn to another.
-func (s *said) unrelated(r *result, from, to int) bool {
+// unrelated reports whether no word of a result occurs in messages and calls from one turn to another.
+func (s *turnIndex) unrelated(r *result, from, to int) bool {
 	all := s.wordsOf(from, to)
-	return len(all) >= relevantWords && !hasWord(all, r.value)
+	return len(all) >= minWordsSince && !hasWord(all, r.value)
 }
 
-// omitted is what is left of a result: lines that state a rule.
-func omitted(r *result, recall bool) string {
+// omittedText replaces an irrelevant result: a note, and the lines that state a rule.
+func omittedText(r *result, recall bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[Left out: %d bytes that nothing asked since concerns.%s]", len(r.value), r.hint(recall))
-	room := keptRules
+	room := maxKeptRules
 	for line := range strings.SplitSeq(r.value, "\n") {
 		if line = strings.TrimSpace(line); line == "" || len(line) > room || !rule.MatchString(line) {
 			continue
@@ -129,13 +128,13 @@ func omitted(r *result, recall bool) string {
 var rule = regexp.MustCompile(`(?i)\b(?:must|never|always|only|do not|don't|shall|may not|cannot|required?|forbidden|prohibited|limit(?:ed)?|at (?:most|least)|maximum|minimum|deadline|` +
 	`decid(?:e|ed|ing)|decision|chose|chosen|agreed|approved?|rejected|confirmed|instead of|warning)\b`)
 
-// minWord is the length of a word that means something by itself, in bytes; of one with digits, it is minNumber.
+// minWord is the minimum length in bytes of a significant word; minNumber is that of one with digits.
 const (
 	minWord   = 4
 	minNumber = 3
 )
 
-// addWords adds the words of a text that mean something, in lower case.
+// addWords adds the significant words of a text, in lower case.
 func addWords(to map[string]bool, text string) {
 	for w := range words(text) {
 		if !stopWords[string(w)] && !to[string(w)] {
@@ -144,7 +143,7 @@ func addWords(to map[string]bool, text string) {
 	}
 }
 
-// hasWord reports whether a text has one of some words that mean something.
+// hasWord reports whether a text has one of some significant words.
 func hasWord(some map[string]bool, text string) bool {
 	for w := range words(text) {
 		if some[string(w)] {
@@ -157,10 +156,10 @@ func hasWord(some map[string]bool, text string) bool {
 // words yields the words of a text that are long enough, in lower case. A word is valid until the next one.
 func words(text string) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		var room [64]byte
+		var buf [64]byte
 		for i := 0; i < len(text); {
 			end, numbers := wordAt(text, i)
-			if long := minWord - numbers*(minWord-minNumber); end-i >= long && !yield(lowered(room[:0], text[i:end])) {
+			if long := minWord - numbers*(minWord-minNumber); end-i >= long && !yield(lowered(buf[:0], text[i:end])) {
 				return
 			}
 			if i = end; i < len(text) {
@@ -171,7 +170,7 @@ func words(text string) iter.Seq[[]byte] {
 	}
 }
 
-// wordAt is where the letters and digits at i end; numbers is 1 if there are digits of ASCII among them, else 0.
+// wordAt is the end of the letters and digits at i; numbers is 1 if there are ASCII digits among them, otherwise 0.
 func wordAt(text string, i int) (end, numbers int) {
 	for i < len(text) {
 		c := text[i]
@@ -208,7 +207,7 @@ func lowered(to []byte, word string) []byte {
 	return to
 }
 
-// stopWords are words of at least minWord letters that are in any text.
+// stopWords are words of at least minWord letters that are common to all texts.
 var stopWords = func() map[string]bool {
 	out := map[string]bool{}
 	for w := range strings.FieldsSeq(`that this with from have been were will would should could what when where which while there their they them then than these those

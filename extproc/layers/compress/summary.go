@@ -27,13 +27,13 @@ const (
 	SummaryOn     Summary = "on"
 )
 
-// Summaries say when and how old turns are summarised. The zero value of a field stands for its default.
+// Summaries configures when and how old turns are summarised. The zero value of a field means the default in its comment.
 type Summaries struct {
 	Mode      Summary
-	Trigger   int64         // tokens of a history from which on; 24,000
-	MaxTokens int           // of a summary; 400
-	MaxCost   policy.Pico   // of a call; any
-	Timeout   time.Duration // of a call; 2 s
+	Trigger   int64         // tokens of a history from which turns are summarised; default 24,000
+	MaxTokens int           // of a summary; default 400
+	MaxCost   policy.Pico   // of a call; default any
+	Timeout   time.Duration // of a call; default 2 s
 }
 
 const (
@@ -41,13 +41,13 @@ const (
 	defaultMaxTokens = 400
 	defaultTimeout   = 2 * time.Second
 
-	maxText    = 400_000 // bytes of turns that a summary is made of
-	maxPart    = 6_000   // bytes of one text in it
-	retryAfter = 4       // answers of the model until a summary is tried again that failed
-	leastGain  = 2       // turns must be so many times longer than what takes their place
+	maxText    = 400_000 // bytes of the turns that are summarised
+	maxPart    = 6_000   // bytes of one text of them
+	retryAfter = 4       // answers of the model after which a failed summary is tried again
+	minGain    = 2       // how many times longer than the summary the turns must be
 )
 
-// timeout is how long a call may take.
+// timeout is the time limit of a call.
 func (s *Summaries) timeout() time.Duration {
 	if s.Timeout > 0 {
 		return s.Timeout
@@ -60,9 +60,9 @@ func (l Layer) summarises() bool {
 	return l.Memory != nil && (l.Summaries.Mode == SummaryOn || l.Summaries.Mode == SummaryShadow) && !l.without.has(stepSummary)
 }
 
-// mayAsk reports whether the request may be summarised by a model: not where the client's provider stores the conversation, nor for a caller without
-// a key whose request is secret, since such callers share one memory.
-func mayAsk(x *pipeline.Exchange) bool {
+// maySummarise reports whether the request may be summarised by a model: not if the client's provider stores the conversation, nor for a secret request of a
+// caller without a key, since such callers share one memory.
+func maySummarise(x *pipeline.Exchange) bool {
 	if !x.MayShare() {
 		return false
 	}
@@ -74,9 +74,9 @@ func mayAsk(x *pipeline.Exchange) bool {
 	return true
 }
 
-// recall puts the summary that the conversation has in its place. In shadow mode its savings are reported only.
-func (l Layer) recall(p *plan) (notes []string) {
-	n := l.Memory.find(p.keys)
+// useSummary uses the conversation's stored summary, if there is one. In shadow mode its savings are only reported.
+func (l Layer) useSummary(p *plan) (notes []string) {
+	n := l.Memory.findSummary(p.keys)
 	if n == nil || n.to > lastTurns(p.t, len(p.t.Turns)-1, p.keep) {
 		return nil
 	}
@@ -90,38 +90,38 @@ func (l Layer) recall(p *plan) (notes []string) {
 // shadow reports what a summary would save.
 func (l Layer) shadow(p *plan, n *note) []string {
 	p.note = n
-	would := tokens(p.replaced() - len(p.block()))
+	would := tokens(p.replacedSize() - len(p.summaryMessage()))
 	p.note = nil
 	return []string{"summary=shadow", "would=" + strconv.FormatInt(would, 10)}
 }
 
-// summarise makes a summary of the turns that may have one, if the history is long and that pays. The error ends the request. The notes say what became of
-// it, for the log.
+// summarise has a model summarise the turns that may be replaced, if the history is long and that pays. The error ends the request. The notes are the result,
+// for the log.
 func (l Layer) summarise(ctx context.Context, p *plan) (notes []string, err error) {
 	c, ok := p.cut()
-	if !ok || !mayAsk(p.x) || !l.due(p, c) {
+	if !ok || !maySummarise(p.x) || !l.due(p, c) {
 		return nil, nil
 	}
 	user, model := rulesIn(p.t, c)
 	facts := required(p.t, c, slices.Concat(user, model))
 	if len(facts) > maxFacts {
-		return l.later(p, "facts"), nil
+		return l.postpone(p, "facts"), nil
 	}
 	call := l.call(p, c, facts)
 	if call.Worth = p.worth(c, call); call.Worth <= 0 {
 		return nil, nil
 	}
 	if _, ok := p.x.Offer(call); !ok {
-		return l.later(p, pipeline.SideNoProvider), nil
+		return l.postpone(p, pipeline.SideNoProvider), nil
 	}
 	k := p.keys[c.to-1]
-	if !l.Memory.begin(k) {
+	if !l.Memory.beginSummary(k) {
 		return nil, nil
 	}
-	defer l.Memory.end(k)
+	defer l.Memory.endSummary(k)
 	a, err := p.x.Ask(ctx, call)
 	if none, is := errors.AsType[*pipeline.NoSideAnswer](err); is {
-		return l.later(p, none.Reason), nil
+		return l.postpone(p, none.Reason), nil
 	}
 	if err != nil {
 		return nil, err
@@ -129,25 +129,25 @@ func (l Layer) summarise(ctx context.Context, p *plan) (notes []string, err erro
 	n := note{from: c.from, to: c.to}
 	lines, ok := verbatim(p.t, c, a.Text, facts, user)
 	n.text = compose(c, a.Text, lines)
-	if !ok || !a.Complete || len(jsonx.AppendString(nil, n.text))*leastGain > p.size(c.from, c.to, p.horizon) {
-		return l.later(p, "unusable"), nil
+	if !ok || !a.Complete || len(jsonx.AppendString(nil, n.text))*minGain > p.size(c.from, c.to, p.horizon) {
+		return l.postpone(p, "unusable"), nil
 	}
-	l.Memory.add(k, n)
+	l.Memory.addSummary(k, n)
 	if l.Summaries.Mode == SummaryShadow {
 		return l.shadow(p, &n), nil
 	}
-	p.note, p.fresh = &n, true
+	p.note, p.isNew = &n, true
 	p.list = slices.DeleteFunc(p.list, func(c change) bool { return !p.possible(&c) })
 	return nil, nil
 }
 
-// later notes that no summary was made, and that none is tried for some answers of the model.
-func (l Layer) later(p *plan, why string) []string {
+// postpone notes why no summary was made, and that none is tried during the next answers of the model.
+func (l Layer) postpone(p *plan, why string) []string {
 	p.retry = p.answers[len(p.answers)-1] + retryAfter
 	return []string{"summary=" + why}
 }
 
-// due reports whether a history is long enough, and no summary was tried just before.
+// due reports whether the history is long enough, and no summary has failed recently.
 func (l Layer) due(p *plan, c cut) bool {
 	trigger := l.Summaries.Trigger
 	if trigger <= 0 {
@@ -162,34 +162,34 @@ func (l Layer) due(p *plan, c cut) bool {
 	if tokens(history) < trigger || p.retry > p.answers[len(p.answers)-1] {
 		return false
 	}
-	if n := p.note; n != nil && (c.from > n.from || c.to <= n.to) { // it would not stand for what this one stands for
+	if n := p.note; n != nil && (c.from > n.from || c.to <= n.to) { // it would not include the turns of the present one
 		return false
 	}
-	// what is summarised must be a good part of the history, or each turn would be followed by a summary
+	// at least half of the history must be summarised, or each turn would cause a summary
 	return 2*p.size(c.from, c.to, p.horizon) >= history
 }
 
-// worth is what a summary saves besides what it costs to write the rest of the prompt to the provider's cache again: a call that costs more does not pay.
+// worth is the net saving of a summary, after the cost of writing the rest of the prompt to the provider's cache again: the limit for the cost of the call.
 func (p *plan) worth(c cut, call *pipeline.SideCall) policy.Pico {
 	last := len(p.t.Turns) - 1
-	most := call.MaxTokens*bytesOfToken + maxVerbatim/2
-	saves := p.size(c.from, c.to, p.horizon) - most
-	again := 0
+	maxSize := call.MaxTokens*proseBytesPerToken + maxVerbatim/2
+	saves := p.size(c.from, c.to, p.horizon) - maxSize
+	rewritten := 0
 	if !p.cold {
-		again = p.size(c.to, last+1, p.horizon) + most
+		rewritten = p.size(c.to, last+1, p.horizon) + maxSize
 	}
-	margin := p.prices.margin(float64(saves), float64(again), p.answers[last])
+	margin := p.prices.margin(float64(saves), float64(rewritten), p.answers[last])
 	switch {
 	case saves <= 0:
 		return 0
-	case p.overflows(last), p.prices.relative && margin > 0: // at any price; or the caller pays both, at prices that are not known here
+	case p.overflows(last), p.prices.relative && margin > 0: // at any price; or the caller pays for both, at unknown prices
 		return policy.MaxPico
 	}
 	return policy.Pico(margin / bytesPerToken)
 }
 
-// bytesOfToken is about how long a token of prose is.
-const bytesOfToken = 4
+// proseBytesPerToken is the estimated length of a token of prose.
+const proseBytesPerToken = 4
 
 // instructions are for the model that summarises.
 const instructions = "You shorten the older part of a conversation between a user, an assistant and its tools, so that the assistant can go on without it. " +
@@ -199,21 +199,21 @@ const instructions = "You shorten the older part of a conversation between a use
 
 // call is the side call that summarises turns.
 func (l Layer) call(p *plan, c cut, facts []string) *pipeline.SideCall {
-	most := l.Summaries.MaxTokens
-	if most <= 0 {
-		most = defaultMaxTokens
+	maxTokens := l.Summaries.MaxTokens
+	if maxTokens <= 0 {
+		maxTokens = defaultMaxTokens
 	}
 	must := ""
 	if len(facts) > 0 {
 		must = " These must be in it, character by character: " + strings.Join(facts, " | ")
 	}
 	return &pipeline.SideCall{
-		Layer: Name, System: fmt.Sprintf(instructions, most*3/5, must), Text: p.render(c), MaxTokens: most, Timeout: l.Summaries.timeout(),
+		Layer: Name, System: fmt.Sprintf(instructions, maxTokens*3/5, must), Text: p.render(c), MaxTokens: maxTokens, Timeout: l.Summaries.timeout(),
 		MaxCost: l.Summaries.MaxCost, Quality: policy.QualityLow,
 	}
 }
 
-// render writes turns for the model that summarises them. Turns that a summary stands for already are written as that.
+// render writes turns for the model that summarises them, with the present summary instead of the turns that it replaces.
 func (p *plan) render(c cut) string {
 	var b strings.Builder
 	b.WriteString("<conversation>\n")
@@ -242,12 +242,12 @@ var speakers = [...]string{
 	transcript.Result: "tool", transcript.Document: "document", transcript.Definition: "", transcript.Other: "", transcript.Thinking: "",
 }
 
-// sent is a text as it is sent.
+// sent is a text as it is sent to the provider.
 func (p *plan) sent(text int) string {
 	out := p.t.String(text)
 	for i := range p.list {
 		if c := &p.list[i]; c.text == text && c.from < p.horizon {
-			out = c.becomes
+			out = c.replacement
 		}
 	}
 	return out
@@ -261,8 +261,7 @@ func clipped(s string) string {
 	return strings.ToValidUTF8(pii.Head(s, maxPart*2/3), "") + "\n[…]\n" + strings.ToValidUTF8(pii.Tail(s, maxPart/3), "")
 }
 
-// compose writes the message that takes the place of turns. It says that nobody demands anything in it: what a tool once returned must not become the user's
-// word.
+// compose writes the message that replaces turns. It states that it is no request: the result of a tool must not become a demand of the user.
 func compose(c cut, summary string, lines []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[The %d messages that stood here were shortened. This is a record of them, and no request:]\n%s", c.to-c.from, summary)

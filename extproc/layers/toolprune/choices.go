@@ -23,29 +23,29 @@ const (
 	maxChoices = 20_000
 	lifetime   = 2 * time.Hour // since a conversation's last request
 
-	maxAgents  = 4_000
-	agentLives = 24 * time.Hour // since an agent's last tick
+	maxAgents     = 4_000
+	agentLifetime = 24 * time.Hour // since an agent's last tick
 )
 
-// Choices remembers the tools that conversations keep, in this process. Make one with NewChoices. Safe for concurrent use.
+// Choices stores the tools that conversations keep, in this process. Make one with NewChoices. Safe for concurrent use.
 type Choices struct {
 	secret [32]byte
 	kept   *lru.Cache[[16]byte, choice]
-	sent   *lru.Cache[[16]byte, time.Time] // when a list of tools was last sent, and when a client last had one
+	sent   *lru.Cache[[16]byte, time.Time] // when a list of tools was last received, and when a pruned one was last sent
 
-	mu     sync.Mutex // an agent is read and written in one step
+	mu     sync.Mutex // makes reading and writing an agent atomic
 	agents *lru.Cache[[16]byte, ticks]
 }
 
-// ticks is what is known of the ticks of an agent.
+// ticks describes the ticks of an agent.
 type ticks struct {
 	kind  string // of the last one
 	mixed bool   // there were several kinds
 	until time.Time
 }
 
-// cacheLife is how long providers' prompt caches keep what is not used.
-const cacheLife = 5 * time.Minute
+// cacheLifetime is the lifetime of unused entries of providers' prompt caches.
+const cacheLifetime = 5 * time.Minute
 
 type choice struct {
 	names []string // sorted
@@ -67,25 +67,24 @@ func NewChoices() *Choices {
 	return c
 }
 
-// changes reports whether the choice costs the provider's prompt cache: it would have the client's whole list from a request before, and does not have this
-// part of it.
-func (c *Choices) changes(x *pipeline.Exchange, t *transcript.Transcript, keep []bool) bool {
+// breaksCache reports whether the choice causes a miss in the provider's prompt cache: an earlier request had the same whole list, and none this part of it.
+func (c *Choices) breaksCache(x *pipeline.Exchange, t *transcript.Transcript, keep []bool) bool {
 	k := key{[]string{string(x.Principal.Account), x.Request.Model}}
 	for i := range t.Tools {
 		k.parts = append(k.parts, t.Tools[i].Name)
 	}
-	whole := c.sentAgain(k)
+	whole := c.sentRecently(k)
 	k.parts = append(k.parts, "")
 	k.parts = append(k.parts, names(t, keep)...)
-	return !c.sentAgain(k) && whole
+	return !c.sentRecently(k) && whole
 }
 
-// sentAgain reports whether a list of tools was sent a short time ago, and notes that it is now.
-func (c *Choices) sentAgain(k key) bool {
+// sentRecently reports whether a list of tools was sent within cacheLifetime, and records that it is sent now.
+func (c *Choices) sentRecently(k key) bool {
 	sum, now := c.sum(k), clock.Now()
 	at, ok := c.sent.Get(sum)
 	c.sent.Add(sum, now)
-	return ok && now.Sub(at) < cacheLife
+	return ok && now.Sub(at) < cacheLifetime
 }
 
 // key identifies a conversation of an account with one set of tools.
@@ -93,7 +92,7 @@ type key struct {
 	parts []string
 }
 
-// tickPart is which part of a key is the tick's kind.
+// tickPart is the index of the tick's kind in the parts of a key.
 const tickPart = 1
 
 // keyOf identifies the conversation: by its session, or by its system prompt and first user message.
@@ -122,7 +121,7 @@ func agentOf(x *pipeline.Exchange, t *transcript.Transcript) key {
 	return k.with(t)
 }
 
-// opening is the texts up to the first one of the user's.
+// opening is the system texts up to the first text of the user, and that text.
 func opening(t *transcript.Transcript) (out []string) {
 	for i := range t.Texts {
 		switch at := &t.Texts[i]; {
@@ -151,7 +150,7 @@ func writeText(m hash.Hash, s string) {
 	_, _ = m.Write([]byte(s))
 }
 
-// find returns what a conversation keeps.
+// find returns the tools that a conversation keeps.
 func (c *Choices) find(k key) (*choice, bool) {
 	sum := c.sum(k)
 	kept, ok := c.kept.Get(sum)
@@ -168,17 +167,17 @@ func (c *Choices) store(k key, names []string) {
 	c.kept.Add(c.sum(k), choice{names, clock.Now().Add(lifetime)})
 }
 
-// mixes notes an agent's tick, and reports whether its ticks are of several kinds.
-func (c *Choices) mixes(agent key, kind string) bool {
+// hasMixedTicks records an agent's tick, and reports whether its ticks are of several kinds.
+func (c *Choices) hasMixedTicks(agent key, kind string) bool {
 	sum := c.sum(agent)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	was, ok := c.agents.Get(sum)
+	previous, ok := c.agents.Get(sum)
 	now := clock.Now()
-	ok = ok && now.Before(was.until)
-	is := ticks{kind, ok && (was.mixed || was.kind != kind), now.Add(agentLives)}
-	c.agents.Add(sum, is)
-	return is.mixed
+	ok = ok && now.Before(previous.until)
+	current := ticks{kind, ok && (previous.mixed || previous.kind != kind), now.Add(agentLifetime)}
+	c.agents.Add(sum, current)
+	return current.mixed
 }
 
 // matches reports whether a tool's name, in lower case and without slashes, fits a pattern. Most patterns are a word between two stars.

@@ -142,7 +142,7 @@ func TestC18GatewaysShareTheVectorsOfTools(t *testing.T) {
 	store := &kept{have: map[string][]float32{}}
 	gatewayWith := func(s *sense) toolprune.Layer {
 		l := meaningful(s)
-		l.Kept = store
+		l.VectorStore = store
 		return l
 	}
 	private := func(l toolprune.Layer) *pipeline.Exchange {
@@ -173,7 +173,7 @@ func TestC18AModelThatIsLoadedByARequestUsesTheStore(t *testing.T) {
 		store := &kept{have: map[string][]float32{}}
 		gatewayWith := func(s *sense) toolprune.Layer {
 			l := meaningful(s)
-			l.Kept = store
+			l.VectorStore = store
 			return l
 		}
 		prunedFor(t, gatewayWith(&sense{}), "Will I need an umbrella?")

@@ -15,19 +15,19 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// With very many tools the model gets three in their place, by which it finds and calls the others (D-36). It finds them in rounds inside the gateway; a call
-// by execute_tool becomes one of the client's own tool. In the requests that follow, such a call is shown to the model as it made it: the list of tools and
-// the conversation stay what they were, for the model and for the provider's prompt cache.
+// With very many tools the model gets three instead, by which it finds and calls the others (D-36). It searches in rounds inside the gateway; a call by
+// execute_tool becomes a call of the client's own tool. In later requests such a call is shown to the model as it made it, so that the list of tools and the
+// conversation are stable, for the model and for the provider's prompt cache.
 
-// maxPlainTools is up to how many tools are sent as definitions.
+// maxPlainTools is the maximum number of tools that are sent as definitions.
 const maxPlainTools = 100
 
-// meta is the state of a request whose tools are found by the model.
+// meta is the state of a request with the three tools.
 type meta struct {
 	find, show, run string // the names of the three tools
 	t               *transcript.Transcript
-	tools           []int          // those that are found, by their index in t
-	byName          map[string]int // the first of them with a name
+	tools           []int          // the tools that they find, by their index in t
+	byName          map[string]int // the first of these with a name
 }
 
 var metas = pipeline.NewSlot[*meta]()
@@ -40,11 +40,10 @@ func (l Layer) usesMeta(x *pipeline.Exchange, n int) bool {
 	return l.Meta == On || n > maxPlainTools
 }
 
-// replace puts the three tools in place of those that the conversation does not need to have. Up to a limit, which the three count against, tools stay in an
-// order.
+// replace replaces the tools that the conversation does not need by the three. Further tools are kept in an order, up to a limit, in which the three count.
 func (l Layer) replace(x *pipeline.Exchange, t *transcript.Transcript, lim limit, order []int) error {
 	m := &meta{t: t, byName: make(map[string]int, len(t.Tools))}
-	keep := l.plain(x, t)
+	keep := l.keepsDefinition(x, t)
 	lim.tools -= metaTools
 	lim.tokens -= metaTokens
 	for i := range keep {
@@ -65,7 +64,7 @@ func (l Layer) replace(x *pipeline.Exchange, t *transcript.Transcript, lim limit
 			saved += tokens(&t.Tools[i])
 		}
 	}
-	m.find, m.show, m.run = free(t, "search_tools"), free(t, "get_tool_schema"), free(t, "execute_tool")
+	m.find, m.show, m.run = freeName(t, "search_tools"), freeName(t, "get_tool_schema"), freeName(t, "execute_tool")
 	defs := m.definitions()
 	for i := range defs {
 		saved -= tokensOf(len(defs[i].Name) + len(defs[i].Description) + len(defs[i].Schema) + definitionBytes)
@@ -78,16 +77,16 @@ func (l Layer) replace(x *pipeline.Exchange, t *transcript.Transcript, lim limit
 	*metas.Of(x) = m
 	x.AnswerCalls(Name, l, pipeline.MaxRounds, m.find, m.show, m.run)
 	l.prepare(x, t)
-	return change(x, t, pipeline.Entry{Layer: Name, Saved: int64(saved), Note: "meta"}, l.Memory.changes(x, t, keep))
+	return change(x, t, pipeline.Entry{Layer: Name, Saved: int64(saved), Note: "meta"}, l.Memory.breaksCache(x, t, keep))
 }
 
-// What the three tools count against a limit.
+// The three tools in a limit.
 const (
 	metaTools  = 3
 	metaTokens = 270
 )
 
-// take counts a tool against the limit, if there is room.
+// take subtracts a tool from the limit, and reports whether there was room.
 func (lim *limit) take(t *transcript.Transcript, tool int) bool {
 	n := tokens(&t.Tools[tool])
 	if lim.tools <= 0 || lim.tokens < n {
@@ -98,9 +97,9 @@ func (lim *limit) take(t *transcript.Transcript, tool int) bool {
 	return true
 }
 
-// sharesTools reports whether ticks of all kinds get the same tools, with the three to find the others. Tools precede everything else in a provider's prompt cache: if
-// each kind had its own, each change of kind would write the prompt to the cache again. That costs more than a round for a tool that is not at hand, where reading from
-// the cache is much cheaper than sending, and the agent's prompt is long enough for the cache. An agent whose ticks are of one kind needs none of it.
+// sharesTools reports whether ticks of all kinds get the same tools, with the three to find the others. Tools precede everything else in a provider's prompt
+// cache: if each kind had its own, each change of kind would write the prompt to the cache again. That costs more than a round for a missing tool, if reading
+// from the cache is much cheaper than sending, and the agent's prompt is long enough for the cache. It is not needed for agents with ticks of one kind.
 func (l Layer) sharesTools(x *pipeline.Exchange, t *transcript.Transcript, lim limit) bool {
 	if l.Meta == Off || !x.MayCall() || lim.tokens == 0 || len(x.Found) == 0 || len(l.tasks().order(x.Hints.TickType, t)) == 0 {
 		return false
@@ -116,18 +115,18 @@ func (l Layer) sharesTools(x *pipeline.Exchange, t *transcript.Transcript, lim l
 	}
 	to := &x.Found[0]
 	cheap := to.MinCache > 0 && to.Prices.CachedInput*cheapReads <= to.Prices.Input && to.Prices.Input > 0
-	return cheap && all > lim.tokens && prompt+lim.tokens >= to.MinCache && l.Memory.mixes(agentOf(x, t), x.Hints.TickType)
+	return cheap && all > lim.tokens && prompt+lim.tokens >= to.MinCache && l.Memory.hasMixedTicks(agentOf(x, t), x.Hints.TickType)
 }
 
-// cheapReads is by how much reading a prompt from the provider's cache must be cheaper than sending it.
+// cheapReads is the factor by which reading a prompt from the provider's cache must be cheaper than sending it.
 const cheapReads = 4
 
-// definitionBytes is what a definition has besides its texts.
+// definitionBytes is the size in bytes of a definition without its texts.
 const definitionBytes = 50
 
-// plain reports for each tool whether its definition is sent: those that the request names or marks, and those that the conversation had called before it
-// was seen here first. Later calls were made by execute_tool, and are shown as such.
-func (l Layer) plain(x *pipeline.Exchange, t *transcript.Transcript) []bool {
+// keepsDefinition reports for each tool whether its definition is sent: those that the request names or marks, and those that were called before the layer's
+// first request of the conversation. Later calls were made by execute_tool, and are shown as such.
+func (l Layer) keepsDefinition(x *pipeline.Exchange, t *transcript.Transcript) []bool {
 	key := keyOf(x, t)
 	key.parts[tickPart] = "" // all kinds of ticks have the same tools
 	key.parts = append(key.parts, "meta")
@@ -142,8 +141,8 @@ func (l Layer) plain(x *pipeline.Exchange, t *transcript.Transcript) []bool {
 	return keep
 }
 
-// free is a name that no tool of the request has.
-func free(t *transcript.Transcript, name string) string {
+// freeName is the name, or if a tool of the request has it, a variant that none has.
+func freeName(t *transcript.Transcript, name string) string {
 	taken := func(name string) bool {
 		return slices.ContainsFunc(t.Tools, func(tool transcript.Tool) bool { return tool.Name == name })
 	}
@@ -157,7 +156,7 @@ func free(t *transcript.Transcript, name string) string {
 	return name
 }
 
-// definitions are the three tools. They are the same for each request with as many tools.
+// definitions are the three tools. They depend only on their names and the number of tools.
 func (m *meta) definitions() []chat.Tool {
 	return []chat.Tool{
 		{
@@ -175,7 +174,7 @@ func (m *meta) definitions() []chat.Tool {
 	}
 }
 
-// index is where a tool that is found stands in the request; -1 for any other name.
+// index is the index in the request of a tool that can be found; -1 for any other name.
 func (m *meta) index(name string) int {
 	if i, ok := m.byName[name]; ok {
 		return i
@@ -183,7 +182,7 @@ func (m *meta) index(name string) int {
 	return -1
 }
 
-// Translate implements pipeline.Caller: a call by execute_tool becomes one of the client's tool, if its arguments follow the tool's schema.
+// Translate implements pipeline.Caller: a call by execute_tool becomes one of the client's tool, if its arguments are valid by the tool's schema.
 func (l Layer) Translate(x *pipeline.Exchange, c *chat.ToolCall) (own chat.ToolCall, ok bool) {
 	m := *metas.Of(x)
 	if c.Name != m.run {
@@ -197,8 +196,8 @@ func (l Layer) Translate(x *pipeline.Exchange, c *chat.ToolCall) (own chat.ToolC
 	return chat.ToolCall{ID: c.ID, Name: name, Args: string(args)}, true
 }
 
-// wrapped is the tool's name and its arguments in a call by execute_tool; no arguments if they are not an object. Models that write the object as a
-// string mean the same.
+// wrapped is the tool's name and its arguments in a call by execute_tool; no arguments if they are not an object. An object that is written as a string is
+// accepted.
 func wrapped(args string) (name string, inner jsonx.Raw, err error) {
 	v, err := jsonx.Parse([]byte(args))
 	if err != nil {
@@ -220,10 +219,10 @@ func wrapped(args string) (name string, inner jsonx.Raw, err error) {
 	return name, own.Raw, nil
 }
 
-// masked finds what layer L7 put in the place of a value, which no pattern or format of a schema fits.
+// masked matches placeholders of layer L7, which do not comply with patterns and formats of schemas.
 var masked = regexp.MustCompile(`<[A-Z][A-Z0-9_]*_[0-9A-Z]{8}>`)
 
-// issues are what is wrong with the arguments of a tool. A schema that cannot be checked has none.
+// issues are the violations of a tool's schema by arguments. A schema that cannot be compiled has none.
 func (m *meta) issues(tool int, args jsonx.Raw) []string {
 	schema := m.t.Tools[tool].Schema
 	if schema.Kind() != jsonx.Object || masked.Match(args) {
@@ -237,7 +236,7 @@ func (m *meta) issues(tool int, args jsonx.Raw) []string {
 }
 
 // Answer implements pipeline.Caller.
-func (l Layer) Answer(ctx context.Context, x *pipeline.Exchange, c *chat.ToolCall, most int) pipeline.Result {
+func (l Layer) Answer(ctx context.Context, x *pipeline.Exchange, c *chat.ToolCall, maxBytes int) pipeline.Result {
 	m := *metas.Of(x)
 	v, err := jsonx.Parse([]byte(c.Args))
 	if err != nil || v.Kind() != jsonx.Object {
@@ -246,59 +245,59 @@ func (l Layer) Answer(ctx context.Context, x *pipeline.Exchange, c *chat.ToolCal
 	switch c.Name {
 	case m.find:
 		query, _ := v.Get("query").Str()
-		return pipeline.Result{Text: m.listed(l.found(ctx, x, m, query), most)}
+		return pipeline.Result{Text: m.listed(l.found(ctx, x, m, query), maxBytes)}
 	case m.show:
 		name, _ := v.Get("name").Str()
 		if i := m.index(name); i >= 0 {
-			return pipeline.Result{Text: clipped(m.shown(i), most)}
+			return pipeline.Result{Text: clipped(m.definitionOf(i), maxBytes)}
 		}
-		return m.unknown(name, most)
+		return m.unknown(name, maxBytes)
 	}
-	return m.refuse(c, most)
+	return m.explainIssues(c, maxBytes)
 }
 
-// refuse says what is wrong with a call by execute_tool, and how the tool is called.
-func (m *meta) refuse(c *chat.ToolCall, most int) pipeline.Result {
+// explainIssues answers an invalid call by execute_tool with its issues and the tool's definition.
+func (m *meta) explainIssues(c *chat.ToolCall, maxBytes int) pipeline.Result {
 	name, args, _ := wrapped(c.Args)
 	i := m.index(name)
 	if i < 0 {
-		return m.unknown(name, most)
+		return m.unknown(name, maxBytes)
 	}
 	issues := []string{"arguments must be a JSON object"}
 	if len(args) > 0 {
 		issues = m.issues(i, args)
 	}
 	text := "The tool was not called. The arguments of " + name + " are wrong: " + strings.Join(issues, "; ") + ". It is: "
-	return pipeline.Result{Text: clipped(text+m.shown(i), most), IsError: true}
+	return pipeline.Result{Text: clipped(text+m.definitionOf(i), maxBytes), IsError: true}
 }
 
-// unknown says that there is no such tool, and which ones have similar names.
-func (m *meta) unknown(name string, most int) pipeline.Result {
+// unknown answers that there is no such tool, with similar names.
+func (m *meta) unknown(name string, maxBytes int) pipeline.Result {
 	text := "There is no tool " + strconv.Quote(clipped(name, maxName)) + "."
-	if near := m.ranked(name); len(near) > 0 {
+	if similar := m.ranked(name); len(similar) > 0 {
 		var names []string
-		for _, i := range near[:min(len(near), maxNear)] {
+		for _, i := range similar[:min(len(similar), maxSimilar)] {
 			names = append(names, m.t.Tools[i].Name)
 		}
 		text += " Similar ones: " + strings.Join(names, ", ") + "."
 	}
-	return pipeline.Result{Text: clipped(text, most), IsError: true}
+	return pipeline.Result{Text: clipped(text, maxBytes), IsError: true}
 }
 
 const (
-	maxName = 128 // bytes of a name that is repeated
-	maxNear = 5
+	maxName    = 128 // bytes of an unknown name in an answer
+	maxSimilar = 5
 )
 
-// How many tools a search finds: so many with their parameters, and so many more by name and the beginning of their description.
+// The number of tools that a search finds with their parameters, the number of all, and the length in bytes of the others' descriptions.
 const (
 	maxFound     = 5
 	maxListed    = 15
 	maxListedLen = 120
 )
 
-// found are the tools that fit a query, best first: those of the nearest meaning and those with most words in common in turn, where the local model knows them all in
-// time; else the latter.
+// found are the tools that match a query, best first: alternately those nearest in meaning and those with most words in common, if the local model has embedded
+// them all in time; otherwise the latter.
 func (l Layer) found(ctx context.Context, x *pipeline.Exchange, m *meta, query string) []int {
 	words := m.ranked(query)
 	near, ok := l.nearest(ctx, x, m.t, query)
@@ -320,24 +319,24 @@ func (l Layer) found(ctx context.Context, x *pipeline.Exchange, m *meta, query s
 	return out
 }
 
-// has reports whether a tool is one of those that are found.
+// has reports whether a tool is one of those that can be found.
 func (m *meta) has(tool int) bool {
 	_, found := slices.BinarySearch(m.tools, tool)
 	return found
 }
 
 // listed describes the tools that a search found.
-func (m *meta) listed(found []int, most int) string {
+func (m *meta) listed(found []int, maxBytes int) string {
 	if len(found) == 0 {
-		return m.list(most)
+		return m.list(maxBytes)
 	}
 	var b strings.Builder
 	for n, i := range found {
-		line := m.shown(i)
-		if n >= maxFound || b.Len()+len(line) > most/2 {
-			line = m.brief(i)
+		line := m.definitionOf(i)
+		if n >= maxFound || b.Len()+len(line) > maxBytes/2 {
+			line = m.briefOf(i)
 		}
-		if n >= maxListed || b.Len()+len(line)+1 > most {
+		if n >= maxListed || b.Len()+len(line)+1 > maxBytes {
 			break
 		}
 		b.WriteString(line)
@@ -346,17 +345,17 @@ func (m *meta) listed(found []int, most int) string {
 	return b.String()
 }
 
-// list is the names of all tools, as far as there is room, for a query that finds nothing.
-func (m *meta) list(most int) string {
+// list is the names of all tools, as far as there is room, for a query without matches.
+func (m *meta) list(maxBytes int) string {
 	names := make([]string, len(m.tools))
 	for n, i := range m.tools {
 		names[n] = m.t.Tools[i].Name
 	}
-	return clipped("No tool fits these words. The tools are: "+strings.Join(names, ", "), most)
+	return clipped("No tool fits these words. The tools are: "+strings.Join(names, ", "), maxBytes)
 }
 
-// shown is a tool's definition.
-func (m *meta) shown(i int) string {
+// definitionOf is a tool's definition as JSON.
+func (m *meta) definitionOf(i int) string {
 	tool := &m.t.Tools[i]
 	b := jsonx.AppendString([]byte(`{"name":`), tool.Name)
 	if d, _ := tool.Description.Str(); d != "" {
@@ -368,24 +367,24 @@ func (m *meta) shown(i int) string {
 	return string(append(b, '}'))
 }
 
-// brief is a tool's name and the beginning of its description.
-func (m *meta) brief(i int) string {
+// briefOf is a tool's name and the beginning of its description.
+func (m *meta) briefOf(i int) string {
 	tool := &m.t.Tools[i]
 	d, _ := tool.Description.Str()
 	b := jsonx.AppendString([]byte(`{"name":`), tool.Name)
 	return string(append(jsonx.AppendString(append(b, `,"description":`...), clipped(d, maxListedLen)), '}'))
 }
 
-// ranked are the tools that have anything in common with a text, best first.
+// ranked are the tools that have words in common with a text, best first.
 func (m *meta) ranked(text string) []int {
 	order, scores := byWords(m.t, text)
 	return slices.DeleteFunc(order, func(i int) bool { return scores[i] <= 0 || !m.has(i) })
 }
 
-// clipped is the beginning of a text, up to so many bytes. A placeholder stays whole.
-func clipped(s string, most int) string {
-	if len(s) <= most {
+// clipped is the beginning of a text, of at most maxBytes. Placeholders are not split.
+func clipped(s string, maxBytes int) string {
+	if len(s) <= maxBytes {
 		return s
 	}
-	return strings.ToValidUTF8(pii.Head(s, most), "")
+	return strings.ToValidUTF8(pii.Head(s, maxBytes), "")
 }

@@ -62,7 +62,7 @@ func byWords(t *transcript.Transcript, text string) (order []int, scores []float
 
 const nameWeight = 3
 
-// nearly compares sums whose terms were added in another order.
+// nearly reports whether sums are equal whose terms may have been added in different orders.
 func nearly(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 
 func set(list []string) map[string]bool {
@@ -73,7 +73,7 @@ func set(list []string) map[string]bool {
 	return out
 }
 
-// maxText is how much of a text is compared, from its end, in bytes.
+// maxText is the number of bytes of a text that are compared, from its end.
 const maxText = 4 << 10
 
 // words are the words of a text in lower case, without common ones and without English endings. Names are split at underscores, hyphens and capitals.

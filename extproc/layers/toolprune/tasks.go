@@ -8,8 +8,8 @@ import (
 	"bardo.money/gateway/extproc/transcript"
 )
 
-// TaskMap is the tools of each kind of an agent's tick, by patterns of their names, most needed first: "*" stands for any text. A kind without patterns,
-// or of whose patterns the request has no tool, is served by similarity.
+// TaskMap is the tools of each kind of an agent's tick, by patterns of their names, most needed first: "*" stands for any text. For a kind without patterns, or
+// without matching tools in the request, tools are ranked by similarity.
 type TaskMap map[string][]string
 
 // DefaultTasks are the seven kinds of ticks. Patterns are matched in lower case.
@@ -40,13 +40,13 @@ var DefaultTasks = TaskMap{
 	},
 }
 
-// order is the tools of a task by the first pattern that they match; tools of one pattern keep the request's order. It is the same for every tick of a
-// kind, so that the provider's prompt cache holds.
+// order is the tools of a task by the first pattern that they match; tools of one pattern keep the request's order. It is the same for every tick of a kind,
+// so that the provider's prompt cache stays valid.
 func (m TaskMap) order(task string, t *transcript.Transcript) []int {
 	return orderOf(m[task], lowered(t))
 }
 
-// lowered are the tools' names as patterns match them.
+// lowered are the tools' names in the form that patterns match.
 func lowered(t *transcript.Transcript) []string {
 	names := make([]string, len(t.Tools))
 	for i := range t.Tools {
@@ -68,7 +68,7 @@ func orderOf(patterns, names []string) (order []int) {
 	return order
 }
 
-// shared is the tools of all kinds of ticks in turn: the most needed one of each kind, then the next one of each. It is the same for every tick of an agent.
+// shared is the tools of all kinds of ticks alternately: the most needed one of each kind, then the next one of each. It is the same for every tick of an agent.
 func (m TaskMap) shared(t *transcript.Transcript) (order []int) {
 	var lists [][]int
 	longest, names := 0, lowered(t)
@@ -88,7 +88,7 @@ func (m TaskMap) shared(t *transcript.Transcript) (order []int) {
 	return order
 }
 
-// With is the map with the kinds of another one in place of its own.
+// With is the map with the kinds of another one, which replace its own of the same name.
 func (m TaskMap) With(other map[string][]string) TaskMap {
 	out := maps.Clone(m)
 	maps.Copy(out, other)

@@ -1,5 +1,5 @@
-// Package toolprune is layer L4: it leaves out tool definitions that a request does not need (D-36). It keeps tools that the conversation names, and a
-// conversation keeps its choice, since a changed list of tools costs more of the provider's prompt cache than it saves.
+// Package toolprune is layer L4: it leaves out tool definitions that a request does not need (D-36). It keeps tools that the conversation uses. The choice is
+// the same for all requests of a conversation, since a changed list of tools invalidates the provider's prompt cache, which costs more than it saves.
 package toolprune
 
 import (
@@ -19,9 +19,9 @@ const Name = "l4"
 
 // Limits for agents' requests, and for those of other clients.
 const (
-	MaxAgentTools  = 12 // most tools of an agent's request
+	MaxAgentTools  = 12 // tools of an agent's request
 	maxAgentTokens = 1500
-	maxTools       = 40 // from this number on, other clients' tools are chosen, too
+	maxTools       = 40 // tools of other clients' requests
 )
 
 // Mode is which requests are pruned.
@@ -37,13 +37,13 @@ const (
 // Layer chooses tools. Safe for concurrent use.
 type Layer struct {
 	Mode   Mode     // "" means Auto
-	Meta   Mode     // who gets three tools to find the others: "" and Auto mean requests with more than 100, On all whose tools are chosen
+	Meta   Mode     // which requests get three tools to find the others: "" and Auto mean those with more than 100, On all that are pruned
 	Tasks  TaskMap  // nil means DefaultTasks
 	Memory *Choices // shared across changes of the configuration
 
-	Embedder Embedder // ranks tools by their meaning, for a request and for searches; nil: words do
-	Vectors  *Vectors // as Memory; only used with an embedder
-	Kept     Kept     // nil: vectors are kept in Vectors alone
+	Embedder    Embedder    // ranks tools by meaning, for requests and searches; nil: they are ranked by words
+	Vectors     *Vectors    // as Memory; only used with an embedder
+	VectorStore VectorStore // nil: vectors are only in Vectors
 }
 
 var (
@@ -62,21 +62,21 @@ var profiles = []string{pipeline.ProfileStandard}
 // Profiles implements pipeline.Layer.
 func (Layer) Profiles() []string { return profiles }
 
-// limit is how many tools a request may keep, and how many tokens of definitions.
+// limit is the number of tools that a request may keep, and the tokens of their definitions.
 type limit struct{ tools, tokens int }
 
 // limitOf is the limit of a request; ok is false if none applies.
 func (l Layer) limitOf(x *pipeline.Exchange, n int) (limit, bool) {
-	h, most := &x.Hints, MaxAgentTools
-	if k := x.Knobs.MaxTools; k > 0 && k < most {
-		most = k
+	h, agentTools := &x.Hints, MaxAgentTools
+	if k := x.Knobs.MaxTools; k > 0 && k < agentTools {
+		agentTools = k
 	}
 	agent := l.Mode == On || h.GolemID != "" || h.Subsystem != "" || h.TickType != ""
 	switch {
 	case l.Mode == Off:
 		return limit{}, false
-	case agent: // without a task there is no better reason to leave a tool out than that there are too many
-		return limit{most, maxAgentTokens}, n > most || h.TickType != ""
+	case agent: // without a task, tools are only left out if there are too many
+		return limit{agentTools, maxAgentTokens}, n > agentTools || h.TickType != ""
 	}
 	return limit{tools: maxTools}, n > maxTools
 }
@@ -91,7 +91,7 @@ func (l Layer) Applies(x *pipeline.Exchange) bool {
 	return n > 0 && ok
 }
 
-// count is the number of tools. An element of Gemini's list is a list of functions.
+// count is the number of tools. In Gemini's format, an element of the list has a list of functions.
 func count(tools jsonx.Value) (n int) {
 	for _, e := range tools.Each {
 		declared := e.Get("functionDeclarations")
@@ -109,13 +109,13 @@ func count(tools jsonx.Value) (n int) {
 	return n
 }
 
-// expected is how long that may take, where the local model ranks tools, too.
+// expected is the expected time of Request, including the local model.
 const expected = 50 * time.Millisecond
 
 // Expected implements pipeline.Timed.
 func (Layer) Expected(*pipeline.Exchange) time.Duration { return expected }
 
-// Request removes the tools that are not chosen.
+// Request removes the tools that the request does not need, or replaces them by three to find them.
 func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 	t, err := x.Transcript()
 	if err != nil {
@@ -132,7 +132,7 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 		return l.replace(x, t, lim, l.tasks().shared(t))
 	}
 	keep, note := l.choose(ctx, x, t, lim)
-	again := l.Memory.changes(x, t, keep)
+	rewritten := l.Memory.breaksCache(x, t, keep)
 	saved := 0
 	for i := range t.Tools {
 		if !keep[i] {
@@ -144,12 +144,12 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 		x.Log = append(x.Log, pipeline.Entry{Layer: Name, Note: note})
 		return nil
 	}
-	return change(x, t, pipeline.Entry{Layer: Name, Saved: int64(saved), Note: note}, again)
+	return change(x, t, pipeline.Entry{Layer: Name, Saved: int64(saved), Note: note}, rewritten)
 }
 
-// change makes the request what a transcript says, and says so in the log. again tells that the provider's cache would have had the client's own list: tools
-// stand before everything else, so all but the last turn is written to it anew.
-func change(x *pipeline.Exchange, t *transcript.Transcript, e pipeline.Entry, again bool) error {
+// change changes the request and adds the log entry. rewritten: the provider's cache had the client's own list; since tools precede everything else, all but the
+// last turn is written to the cache again.
+func change(x *pipeline.Exchange, t *transcript.Transcript, e pipeline.Entry, rewritten bool) error {
 	last := 0
 	if n := len(t.Turns); n > 0 {
 		last = t.Size(n - 1)
@@ -157,7 +157,7 @@ func change(x *pipeline.Exchange, t *transcript.Transcript, e pipeline.Entry, ag
 	if err := x.Change(t); err != nil {
 		return err
 	}
-	if again {
+	if rewritten {
 		e.Change.Again = max(0, x.Request.InputTokens-int64(2*last)/7)
 	}
 	x.Log = append(x.Log, e)
@@ -169,7 +169,7 @@ func tokens(t *transcript.Tool) int { return tokensOf(len(t.Value.Raw)) }
 
 func tokensOf(bytes int) int { return (2*bytes + 6) / 7 }
 
-// choose reports for each tool whether it is kept. The note tells how the tools were ranked, if by their meaning.
+// choose reports for each tool whether it is kept. The note is "meaning" if the local model ranked them.
 func (l Layer) choose(ctx context.Context, x *pipeline.Exchange, t *transcript.Transcript, lim limit) (keep []bool, note string) {
 	keep = requiredBy(x.Request, t, true)
 	key := keyOf(x, t)
@@ -208,8 +208,8 @@ func (l Layer) tasks() TaskMap {
 	return l.Tasks
 }
 
-// rank is the order in which tools are kept: by the task of the agent's tick, else by how much they have in common with the last user message, in meaning or, without a
-// local model, in words.
+// rank is the order in which tools are kept: by the task of the agent's tick, otherwise by similarity with the last user message, in meaning or, without a local
+// model, in words.
 func (l Layer) rank(ctx context.Context, x *pipeline.Exchange, t *transcript.Transcript) (order []int, note string) {
 	if order := l.tasks().order(x.Hints.TickType, t); len(order) > 0 {
 		return order, ""
@@ -223,13 +223,13 @@ func (l Layer) rank(ctx context.Context, x *pipeline.Exchange, t *transcript.Tra
 	return bySimilarity(t, text), ""
 }
 
-// requiredBy reports for each tool whether it must stay: it was called before (if that counts), the request names it, it carries a cache mark, or only its
-// provider knows what it is.
-func requiredBy(r *chat.Request, t *transcript.Transcript, called bool) []bool {
+// requiredBy reports for each tool whether it must be kept: it was called before (with countCalls), the request names it, it has a cache mark, or it is the
+// provider's own.
+func requiredBy(r *chat.Request, t *transcript.Transcript, countCalls bool) []bool {
 	named := map[string]bool{}
 	for i := range t.Turns {
 		for _, c := range t.Turns[i].Calls {
-			named[c.Name] = called
+			named[c.Name] = countCalls
 		}
 	}
 	for _, key := range [...]string{"tool_choice", "function_call", "toolConfig", "tool_config"} {
@@ -257,7 +257,7 @@ func names(t *transcript.Transcript, keep []bool) []string {
 	return out
 }
 
-// lastUserText is the text of the last turn in which the user says something.
+// lastUserText is the text of the last turn with a text of the user.
 func lastUserText(t *transcript.Transcript) string {
 	for i := range slices.Backward(t.Turns) {
 		var texts []string
