@@ -73,9 +73,9 @@ type Services struct {
 	Log        *slog.Logger
 	Prompts    *prompts.Log // nil: prompts are not logged
 
-	Questions *semantic.Index // of the stored answers
-	Vectors   toolprune.VectorStore  // nil: vectors are kept in memory
-	Meaning   *semantic.Model // compares questions; nil: no comparison
+	Questions *semantic.Index       // of the stored answers
+	Vectors   toolprune.VectorStore // nil: vectors are kept in memory
+	Meaning   *semantic.Model       // compares questions; nil: no comparison
 
 	Memory        *memory.Memory  // of agents' sessions; nil: sessions are off
 	Conversations affinity.Shared // the providers of conversations, shared between gateways; nil: not shared

@@ -18,7 +18,7 @@ func Retrieval(cfg *config.Retrieval, m *memory.Memory, c retrieval.Client) retr
 	}
 	if cfg.Memory != "off" && cfg.Memory != "" && m != nil {
 		l.Sources = append(l.Sources, retrieval.Source{
-			Finder: retrieval.Memory{Memory: m, Least: cfg.MinScore}, Name: "memory", Timeout: cmp.Or(cfg.MemoryTimeout, time.Second), Shadow: cfg.Memory == "shadow", Local: true, OfSessions: true,
+			Finder: retrieval.Memory{Memory: m, MinScore: cfg.MinScore}, Name: "memory", Timeout: cmp.Or(cfg.MemoryTimeout, time.Second), Shadow: cfg.Memory == "shadow", Local: true, SessionsOnly: true,
 		})
 	}
 	if c.HTTP == nil {

@@ -1,9 +1,9 @@
 // Package affinity is layer L6: it prefers the provider, key and endpoint that served a conversation before, because their prompt cache has the
 // conversation's prefix. It stores keyed hashes of a bounded number of prefixes for five minutes. Health has priority over it.
 //
-// The memory is local to the process (K-92), unless gateways share a store (Shared): without one, its hashes have a secret of the process, and several
-// gateways may prefer different providers and endpoints for one conversation. A load balancer in front of several gateways should then keep a
-// conversation at one of them, for instance by the client's key.
+// The memory is local to the process (K-92), unless gateways share a store (Shared): without one, its hashes are keyed with a secret of the process, and
+// several gateways may prefer different providers and endpoints for one conversation. A load balancer in front of several gateways should then route a
+// conversation to one of them, for instance by the client's key.
 package affinity
 
 import (
@@ -58,15 +58,15 @@ var (
 	_ pipeline.Finisher  = Layer{}
 )
 
-// Shared is a store in which gateways share where conversations were served. Safe for concurrent use.
+// Shared is a store of where conversations were served, which several gateways share. Safe for concurrent use.
 type Shared interface {
 	// Secret is the same for all gateways that share the store.
 	Secret() []byte
-	// Limit is how long Served may take.
+	// Limit is the time limit of Served.
 	Limit() time.Duration
-	// Served returns what Keep was given for each prefix, nil for one that is not known. The error is that the store did not answer in time.
+	// Served returns the value that Keep stored for each prefix, nil for an unknown one. An error means that the store did not answer in time.
 	Served(ctx context.Context, prefixes [][16]byte) ([][]byte, error)
-	// Keep stores a value for a time. It takes no time.
+	// Keep asynchronously stores a value for a lifetime. It does not block.
 	Keep(prefix [16]byte, value []byte, life time.Duration)
 }
 
@@ -75,7 +75,7 @@ type Memory struct {
 	seed   uint64
 	secret [32]byte
 	places *lru.Cache[prefixHash, place]
-	shared Shared // nil: the memory is this process's alone
+	shared Shared // nil: the memory is not shared
 }
 
 // prefixHash identifies a prefix of a tenant's conversation with one model. It is keyed with a secret of the process, or of the gateways that share a store, so
@@ -88,10 +88,10 @@ type place struct {
 	until    time.Time
 }
 
-// New returns an empty memory, which other gateways share; nil: none does.
+// New returns an empty memory, with a store that several gateways share, or nil.
 func New(shared Shared) *Memory {
-	warm, _ := lru.New[prefixHash, place](maxPrefixes) // only fails for sizes below 1
-	m := &Memory{places: warm, shared: shared}
+	places, _ := lru.New[prefixHash, place](maxPrefixes) // only fails for sizes below 1
+	m := &Memory{places: places, shared: shared}
 	if shared == nil {
 		_, _ = rand.Read(m.secret[:]) // never fails (crypto/rand)
 	} else {
@@ -102,7 +102,7 @@ func New(shared Shared) *Memory {
 	return m
 }
 
-// find returns the place of the longest prefix that is known. What gateways share goes first: the conversation may have been elsewhere since.
+// find returns the place of the longest known prefix. The shared store has priority: another gateway may have served the conversation since.
 func (m *Memory) find(ctx context.Context, prefixes []prefixHash) (place, bool) {
 	if m.shared != nil && len(prefixes) > 0 {
 		if values, err := m.shared.Served(ctx, prefixes); err == nil {
@@ -121,8 +121,8 @@ func (m *Memory) find(ctx context.Context, prefixes []prefixHash) (place, bool) 
 	return place{}, false
 }
 
-// keep stores where a conversation was served.
-func (m *Memory) keep(prefix prefixHash, at place) {
+// store records where a conversation was served.
+func (m *Memory) store(prefix prefixHash, at place) {
 	m.places.Add(prefix, at)
 	if m.shared != nil {
 		m.shared.Keep(prefix, []byte(string(at.provider)+"\x00"+string(at.key)), lifetime)
@@ -159,38 +159,38 @@ func (l Layer) Applies(x *pipeline.Exchange) bool {
 	return len(x.Found) > 1 || l.Spread(x.Found[0].Provider)
 }
 
-// state is what the layer knows of an exchange: the hashes of its conversation's prefixes, shortest first.
+// state is the layer's state for an exchange: the hashes of its conversation's prefixes, shortest first.
 type state struct{ prefixes []prefixHash }
 
-var lookedUp = pipeline.NewSlot[state]()
+var slot = pipeline.NewSlot[state]()
 
 // Request looks up the longest known prefix.
 func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
-	marks, err := l.prefixes(ctx, x)
+	prefixes, err := l.prefixes(ctx, x)
 	if err != nil {
 		return err
 	}
-	lookedUp.Of(x).prefixes = marks
-	if p, ok := l.Memory.find(ctx, marks); ok {
+	slot.Of(x).prefixes = prefixes
+	if p, ok := l.Memory.find(ctx, prefixes); ok {
 		x.Affinity.Provider, x.Affinity.Key = p.provider, p.key
 	}
-	if len(marks) > 0 {
-		x.Affinity.Hash = binary.LittleEndian.Uint64(marks[0][:]) | 1 // never 0
+	if len(prefixes) > 0 {
+		x.Affinity.Hash = binary.LittleEndian.Uint64(prefixes[0][:]) | 1 // never 0
 	}
 	return nil
 }
 
 // Finish stores the provider and key of a complete answer, for the shortest and the longest prefix.
 func (l Layer) Finish(x *pipeline.Exchange, by policy.ProviderID, key keyring.ID) {
-	s, p := lookedUp.In(x), place{by, key, clock.Now().Add(lifetime)}
+	s, p := slot.In(x), place{by, key, clock.Now().Add(lifetime)}
 	if s == nil {
 		return
 	}
-	marks := s.prefixes
-	if n := len(marks); n > 0 {
-		l.Memory.keep(marks[0], p)
+	prefixes := s.prefixes
+	if n := len(prefixes); n > 0 {
+		l.Memory.store(prefixes[0], p)
 		if n > 1 {
-			l.Memory.keep(marks[n-1], p)
+			l.Memory.store(prefixes[n-1], p)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func (l Layer) Finish(x *pipeline.Exchange, by policy.ProviderID, key keyring.ID
 // A client that moves its cache_control marks from message to message changes the bytes of earlier messages: such a conversation is only
 // recognised by its system prompt and tools.
 
-// lastMessages is how many of the last messages end a prefix that is looked up: as many as a turn with some tool calls adds.
+// lastMessages is the number of the last messages at which prefixes end that are looked up: as many as a turn with some tool calls adds.
 const lastMessages = 12
 
 // prefixes are the hashes of a conversation's prefixes, shortest first: tools and system prompt, and the conversation up to each of its last
@@ -225,12 +225,12 @@ func (l Layer) prefixes(ctx context.Context, x *pipeline.Exchange) ([]prefixHash
 		n--
 	}
 	var out []prefixHash
-	keep := func(at uint64) {
+	addHash := func(at uint64) {
 		if size >= minPrefix {
 			out = append(out, tenant.hash(h.Sum64(), at))
 		}
 	}
-	keep(0)
+	addHash(0)
 	next := deadlineInterval
 	for i := len(turns) - n; i < len(turns); i++ {
 		if size >= next {
@@ -241,7 +241,7 @@ func (l Layer) prefixes(ctx context.Context, x *pipeline.Exchange) ([]prefixHash
 		}
 		add(turns[i].Raw)
 		if i >= len(turns)-lastMessages {
-			keep(1)
+			addHash(1)
 		}
 	}
 	return out, nil

@@ -1,6 +1,6 @@
-// Package defi adds what the operator knows of tokens and protocols to requests that mention them: addresses, decimals, chains. A model that has these
-// before it does not have to guess them. They stand at the end of the last message of the user, behind all that a provider's prompt cache may hold, and
-// never in the system prompt. What is mentioned is found by exact symbol, name or address; a symbol of several chains needs a chain.
+// Package defi adds an operator's facts about tokens and protocols to requests that mention them: addresses, decimals, chains, which the model would otherwise
+// guess. They are appended to the last message of the user, after everything that a provider's prompt cache may hold, and never to the system prompt. Mentions
+// are found by exact symbol, name or address; a symbol of several chains needs a mention of the chain.
 package defi
 
 import (
@@ -20,17 +20,17 @@ import (
 // Name is the layer's name in X-Bardo-Pipeline.
 const Name = "defi"
 
-// The bounds of what is read.
+// Bounds of the search for mentions.
 const (
-	turns    = 4        // at the end of the conversation
-	mostText = 32 << 10 // bytes of each text
+	maxTurns = 4        // from the end of the conversation
+	maxText  = 32 << 10 // bytes of each text
 )
 
 // Layer adds facts. Safe for concurrent use.
 type Layer struct {
 	Facts     *Facts        // nil: the layer is off
 	MaxTokens int           // of what is added to a request
-	Plans     []policy.Tier // of keys whose requests get facts; none: every key's do
+	Plans     []policy.Tier // plans of keys whose requests get facts; empty: all
 }
 
 var (
@@ -47,12 +47,12 @@ var profiles = []string{pipeline.ProfileStandard}
 // Profiles implements pipeline.Layer.
 func (Layer) Profiles() []string { return profiles }
 
-// Applies reports whether facts may be added. What an enclave gets, or what is encrypted end to end, is left as it is.
+// Applies reports whether facts may be added. Requests to enclaves, or with end-to-end encryption, are not changed.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
 	return l.Facts != nil && (len(l.Plans) == 0 || slices.Contains(l.Plans, x.Principal.Tier)) && x.Request.Op == chat.Generate && x.Request.Dialect != chat.Completions && !x.ForEnclave()
 }
 
-// expected is how long a run may take.
+// expected is the expected time of Request.
 const expected = 10 * time.Millisecond
 
 // Expected implements pipeline.Timed.
@@ -66,13 +66,13 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	}
 	e := pipeline.Entry{Layer: Name, Note: "facts=0"}
 	text, n := l.textFor(t)
-	if place, ok := endOfLast(t, x.Request.Dialect, text); n > 0 && ok {
-		t.Replace(place.at, place.raw)
+	if place, ok := appendToLast(t, x.Request.Dialect, text); n > 0 && ok {
+		t.Replace(place.old, place.new)
 		if err := x.Change(t); err != nil {
 			return err
 		}
 		r := *x.Request
-		r.VolatileEnd = true // the facts of the next request may be others: a cache mark behind these would be paid for nothing
+		r.VolatileEnd = true // the next request may have other facts: a cache mark after these would not pay
 		x.Request = &r
 		e.Note = fmt.Sprintf("facts=%d;added=%d", n, estimate(len(text)))
 	}
@@ -80,24 +80,24 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	return nil
 }
 
-// estimate is how many tokens a number of bytes probably is.
+// estimate is the estimated number of tokens of a number of bytes.
 func estimate(bytes int) int { return (2*bytes + 6) / 7 }
 
-// textFor is what is added to a conversation, and how many facts it has.
+// textFor is the text that is added to a conversation, and the number of facts in it.
 func (l Layer) textFor(t *transcript.Transcript) (text string, n int) {
 	m := mentions{chains: map[int64]bool{}}
-	for i := max(len(t.Turns)-turns, 0); i < len(t.Turns); i++ {
+	for i := max(len(t.Turns)-maxTurns, 0); i < len(t.Turns); i++ {
 		for k := t.Turns[i].First; k < t.Turns[i].End; k++ {
 			switch t.Texts[k].Kind { //nolint:exhaustive // system prompts, definitions and reasoning are not the conversation
 			case transcript.User, transcript.Assistant, transcript.Arguments, transcript.Result, transcript.Document:
 				s := t.String(k)
-				l.Facts.read(s[:min(len(s), mostText)], &m)
+				l.Facts.findMentions(s[:min(len(s), maxText)], &m)
 			}
 		}
 	}
 	var b strings.Builder
 	b.WriteString(opening)
-	for _, i := range l.Facts.found(&m) {
+	for _, i := range l.Facts.resolve(&m) {
 		line := "\n- " + l.Facts.all[i].text
 		if estimate(b.Len()+len(line)+1) > l.MaxTokens {
 			break
@@ -109,40 +109,40 @@ func (l Layer) textFor(t *transcript.Transcript) (text string, n int) {
 	return b.String(), n
 }
 
-// opening says to the model where the facts come from.
+// opening tells the model the source of the facts.
 const opening = "[Known facts about what is mentioned above, from the operator's list:"
 
-// edit is a value of the document, and what replaces it.
+// edit is a value of the document, and its replacement.
 type edit struct {
-	at  jsonx.Value
-	raw jsonx.Raw
+	old jsonx.Value
+	new jsonx.Raw
 }
 
-// endOfLast puts a text at the end of the last turn, as a part of its own behind the others; ok is false if that is not the user's.
-func endOfLast(t *transcript.Transcript, d chat.Dialect, text string) (e edit, ok bool) {
+// appendToLast appends a text to the last turn, as a separate part if it has parts; ok is false if that turn is not the user's.
+func appendToLast(t *transcript.Transcript, d chat.Dialect, text string) (e edit, ok bool) {
 	if len(t.Turns) == 0 || t.Turns[len(t.Turns)-1].Role != chat.RoleUser {
 		return e, false
 	}
 	turn := t.Turns[len(t.Turns)-1].Value
-	e.at = turn
+	e.old = turn
 	if turn.Kind() == jsonx.Object {
 		key := "content"
 		if d == chat.Gemini {
 			key = "parts"
 		}
-		e.at = turn.Get(key)
+		e.old = turn.Get(key)
 	}
-	switch e.at.Kind() { //nolint:exhaustive // nothing else is a content
+	switch e.old.Kind() { //nolint:exhaustive // nothing else is a content
 	case jsonx.String:
-		s, _ := e.at.Str()
-		e.raw = jsonx.AppendString(nil, s+"\n\n"+text)
+		s, _ := e.old.Str()
+		e.new = jsonx.AppendString(nil, s+"\n\n"+text)
 		return e, true
 	case jsonx.Array:
-		raw := strings.TrimRight(string(e.at.Raw[:len(e.at.Raw)-1]), " \t\r\n")
+		raw := strings.TrimRight(string(e.old.Raw[:len(e.old.Raw)-1]), " \t\r\n")
 		if !strings.HasSuffix(raw, "[") {
 			raw += ","
 		}
-		e.raw = append(part([]byte(raw), d, text), ']')
+		e.new = append(part([]byte(raw), d, text), ']')
 		return e, true
 	}
 	return e, false

@@ -21,7 +21,7 @@ type File struct {
 	Protocols []Protocol `yaml:"protocols"`
 }
 
-// Chain is a chain, whose names in a conversation say which of several tokens of one symbol is meant.
+// Chain is a chain, whose names in a conversation select one of several tokens of one symbol.
 type Chain struct {
 	ID      int64    `yaml:"id"`
 	Name    string   `yaml:"name"`
@@ -56,13 +56,13 @@ const (
 	maxDecimals = 77  // 10 to this power still fits 256 bits
 )
 
-// Facts are what is known of tokens and protocols, by what conversations call them. Read-only.
+// Facts are the facts of a file, indexed for the search in conversations. Read-only.
 type Facts struct {
-	names   map[string][]int // tokens and protocols by symbol, name and alias, as they are written
-	places  map[string][]int // the same by address, in lower case
-	chains  map[string]int64 // chains by name and alias, in lower case
-	longest int              // words of a name
-	all     []fact
+	byName    map[string][]int // tokens and protocols by symbol, name and alias, case-sensitive
+	byAddress map[string][]int // the same by address, in lower case
+	chains    map[string]int64 // chains by name and alias, in lower case
+	longest   int              // number of words of the longest name
+	all       []fact
 }
 
 // fact is one line of the file.
@@ -71,7 +71,7 @@ type fact struct {
 	text  string
 }
 
-// Parse reads a file of facts. The error names what is wrong, and where.
+// Parse parses a file of facts. The error names the problem and its position.
 func Parse(b []byte) (*Facts, error) {
 	if len(b) > MaxFile {
 		return nil, fmt.Errorf("the file has more than %d bytes", MaxFile)
@@ -88,7 +88,7 @@ func Parse(b []byte) (*Facts, error) {
 	if n := len(file.Tokens) + len(file.Protocols); n > maxFacts {
 		return nil, fmt.Errorf("the file has %d tokens and protocols, more than %d", n, maxFacts)
 	}
-	f := &Facts{names: map[string][]int{}, places: map[string][]int{}, chains: map[string]int64{}}
+	f := &Facts{byName: map[string][]int{}, byAddress: map[string][]int{}, chains: map[string]int64{}}
 	names, err := f.addChains(file.Chains)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func Parse(b []byte) (*Facts, error) {
 	return f, nil
 }
 
-// addChains notes the names of chains; by returns them by their ids.
+// addChains adds the names of chains; by has their names by id.
 func (f *Facts) addChains(all []Chain) (by map[int64]string, err error) {
 	by = map[int64]string{}
 	for i, c := range all {
@@ -164,16 +164,16 @@ func (f *Facts) addProtocol(p *Protocol, chains map[int64]string) error {
 // add adds a fact under its names and its address.
 func (f *Facts) add(chain int64, address, text string, names ...string) error {
 	place := strings.ToLower(address)
-	if slices.ContainsFunc(f.places[place], func(i int) bool { return f.all[i].chain == chain }) {
+	if slices.ContainsFunc(f.byAddress[place], func(i int) bool { return f.all[i].chain == chain }) {
 		return fmt.Errorf("address: %s is there twice on chain %d", address, chain)
 	}
 	at := len(f.all)
 	f.all = append(f.all, fact{chain, text})
-	f.places[place] = append(f.places[place], at)
+	f.byAddress[place] = append(f.byAddress[place], at)
 	for _, name := range names {
 		key := strings.Join(words(name), " ")
-		if !slices.Contains(f.names[key], at) {
-			f.names[key] = append(f.names[key], at)
+		if !slices.Contains(f.byName[key], at) {
+			f.byName[key] = append(f.byName[key], at)
 		}
 		f.longest = max(f.longest, len(words(name)))
 	}
@@ -194,7 +194,7 @@ func withNote(text, note string) string {
 	return text + "; " + note
 }
 
-// onChain is a chain's name and number.
+// onChain is a chain's name and id.
 func onChain(id int64, names map[int64]string) string {
 	return cmp.Or(names[id], "chain") + " (chain id " + strconv.FormatInt(id, 10) + ")"
 }

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// isWord reports whether a byte belongs to a word: letters, digits, and all that is not ASCII. Symbols and names hold dots and hyphens inside of words as
-// well, as in "USDC.e".
+// isWord reports whether a byte belongs to a word: letters, digits, underscores, and all that is not ASCII. Dots and hyphens also belong to a word inside it, as
+// in "USDC.e".
 func isWord(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= 0x80 || c == '_'
 }
 
-// joins reports whether a byte joins two parts of a word.
+// joins reports whether a byte belongs to a word if it is inside it.
 func joins(c byte) bool { return c == '.' || c == '-' }
 
 // words are a text's words, as slices of it.
@@ -31,31 +31,31 @@ func words(text string) (list []string) {
 	return list
 }
 
-// mentions is what texts mention.
+// mentions are the mentions in texts.
 type mentions struct {
-	named  []string // symbols and names, in the order in which they come
-	places []int    // facts by their addresses
-	chains map[int64]bool
+	named     []string // symbols and names, in the order of the texts
+	byAddress []int    // facts by their addresses
+	chains    map[int64]bool
 }
 
-// read notes what a text mentions.
-func (f *Facts) read(text string, m *mentions) {
+// findMentions adds the mentions of a text.
+func (f *Facts) findMentions(text string, m *mentions) {
 	list := words(text)
 	for i := 0; i < len(list); {
-		i += f.at(list[i:], m)
+		i += f.matchFirst(list[i:], m)
 	}
 }
 
-// at notes what is mentioned at the beginning of a list of words, and returns how many words that are. The longest name counts.
-func (f *Facts) at(list []string, m *mentions) int {
-	if place := strings.ToLower(list[0]); len(place) == 42 && len(f.places[place]) > 0 {
-		m.places = append(m.places, f.places[place]...)
+// matchFirst adds the mention at the beginning of a list of words, and returns its number of words, or 1 if there is none. The longest name takes precedence.
+func (f *Facts) matchFirst(list []string, m *mentions) int {
+	if place := strings.ToLower(list[0]); len(place) == 42 && len(f.byAddress[place]) > 0 {
+		m.byAddress = append(m.byAddress, f.byAddress[place]...)
 		return 1
 	}
 	for n := min(f.longest, len(list)); n > 0; n-- {
 		name := strings.Join(list[:n], " ")
 		chain, isChain := f.chains[strings.ToLower(name)]
-		_, isNamed := f.names[name]
+		_, isNamed := f.byName[name]
 		if isChain {
 			m.chains[chain] = true
 		}
@@ -69,16 +69,16 @@ func (f *Facts) at(list []string, m *mentions) int {
 	return 1
 }
 
-// found are the facts that mentions mean, in the order in which they come. A name of several facts means those of the chains that are mentioned, if
-// that leaves one for each chain; else it means none: nobody can know which.
-func (f *Facts) found(m *mentions) (list []int) {
+// resolve returns the facts of mentions, in order. A name of several facts stands for those of the mentioned chains, if there is one for each chain; otherwise it
+// is ambiguous and ignored.
+func (f *Facts) resolve(m *mentions) (list []int) {
 	add := func(i int) {
 		if !slices.Contains(list, i) {
 			list = append(list, i)
 		}
 	}
 	for _, name := range m.named {
-		candidates := f.names[name]
+		candidates := f.byName[name]
 		if len(candidates) > 1 {
 			candidates = slices.DeleteFunc(slices.Clone(candidates), func(i int) bool { return !m.chains[f.all[i].chain] })
 			if f.ambiguous(candidates) {
@@ -89,7 +89,7 @@ func (f *Facts) found(m *mentions) (list []int) {
 			add(i)
 		}
 	}
-	for _, i := range m.places {
+	for _, i := range m.byAddress {
 		add(i)
 	}
 	return list

@@ -1,5 +1,5 @@
-// Package hashcache is layer L3, the exact-match answer cache. It decides which requests are cacheable, looks up stored answers and stores new
-// ones. The data path serves them.
+// Package hashcache is layer L3, the exact-match cache of answers. It decides which requests are cacheable, looks up stored answers and stores new ones. The
+// data path serves them.
 package hashcache
 
 import (
@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Mode is which requests are cacheable besides those with X-Bardo-Cache: force.
+// Mode is which requests are cacheable in addition to those with X-Bardo-Cache: force.
 type Mode string
 
 // The modes.
@@ -27,7 +27,7 @@ const maxTemperature = 0.3
 
 const budget = 8 * time.Millisecond
 
-// Name is the layer's.
+// Name is the layer's name in X-Bardo-Pipeline.
 const Name = "l3"
 
 // Layer is the hash cache over a store.
@@ -81,8 +81,8 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 	if x.ForEnclave() {
 		control.Off = true // an attestation covers only a new answer of the enclave (D-30)
 	}
-	fit := control.Force || l.Mode == All || repeatable(x)
-	if control.Off || !fit {
+	cacheable := control.Force || l.Mode == All || repeatable(x)
+	if control.Off || !cacheable {
 		return nil
 	}
 	r := x.Request
@@ -105,9 +105,8 @@ func (Layer) Response(_ context.Context, x *pipeline.Exchange, ev *chat.Event, o
 	return append(out, *ev), nil
 }
 
-// repeatable reports whether the request's temperature, the client's or its profile's, allows a stored answer. A client that asks for reasoning wants a
-// new answer, and so does a subsystem whose profile thinks hard. A lower effort of a profile does not count: the same observation of an agent's
-// heartbeat has the same answer.
+// repeatable reports whether the request's temperature, the client's or its profile's, allows a stored answer. Requests for reasoning are not repeatable, nor are
+// those with a high effort by their profile. A lower effort of a profile does not count: the same observation of an agent's heartbeat has the same answer.
 func repeatable(x *pipeline.Exchange) bool {
 	r := x.Request
 	t, ok := jsonx.Value{Raw: jsonx.Raw(r.Temperature())}.Float()
@@ -120,5 +119,5 @@ func repeatable(x *pipeline.Exchange) bool {
 	return !r.HighEffort || r.SetsTemperature() || len(x.Found) > 0 && x.Found[0].Reasoning == noReasoning
 }
 
-// noReasoning is policy.Resolution.Reasoning of a model that drops efforts.
+// noReasoning is policy.Resolution.Reasoning of a model that ignores efforts.
 const noReasoning = "none"

@@ -13,11 +13,11 @@ import (
 // answer collects the texts of an answer. The zero value is empty.
 type answer struct {
 	blocks []*block
-	left   int // bytes that may still be kept
+	budget int // bytes that may still be added
 	stop   string
 }
 
-// block is one text of an answer, as it comes in pieces.
+// block is one text of an answer, which is collected from pieces.
 type block struct {
 	choice, index int
 	kind          string
@@ -26,14 +26,14 @@ type block struct {
 	omitted       int
 }
 
-// kinds are what the events with text are called.
+// kinds are the kinds of texts in entries, by event.
 var kinds = map[chat.EventKind]string{chat.Text: "assistant", chat.Thought: "thinking", chat.Refusal: "refusal", chat.ToolArgs: "arguments"} //nolint:exhaustive // the others have none
 
-// take keeps an event. Another attempt begins anew.
-func (a *answer) take(ev *chat.Event) {
-	switch ev.Kind { //nolint:exhaustive // the others have no text that is kept
+// record adds an event. The Start of another attempt discards the previous one.
+func (a *answer) record(ev *chat.Event) {
+	switch ev.Kind { //nolint:exhaustive // the others have no text
 	case chat.Start:
-		*a = answer{left: maxAnswer}
+		*a = answer{budget: maxAnswer}
 	case chat.ToolStart:
 		a.blocks = append(a.blocks, &block{choice: ev.Choice, index: ev.Index, kind: kinds[chat.ToolArgs], tool: ev.Tool.Name})
 	case chat.Text, chat.Thought, chat.Refusal, chat.ToolArgs:
@@ -43,7 +43,7 @@ func (a *answer) take(ev *chat.Event) {
 	}
 }
 
-// block is that of an event.
+// block is the block of an event, which is added if it is missing.
 func (a *answer) block(ev *chat.Event) *block {
 	kind := kinds[ev.Kind]
 	for _, b := range slices.Backward(a.blocks) {
@@ -56,20 +56,20 @@ func (a *answer) block(ev *chat.Event) *block {
 	return b
 }
 
-// add keeps a piece of a text, unless the text has become too long: then none of it is kept.
+// add appends a piece to a text. A text that becomes too long is omitted as a whole.
 func (a *answer) add(b *block, piece []byte) {
-	if b.omitted > 0 || len(piece) > a.left {
-		a.left += b.text.Len()
+	if b.omitted > 0 || len(piece) > a.budget {
+		a.budget += b.text.Len()
 		b.omitted += b.text.Len() + len(piece)
 		b.text = bytes.Buffer{}
 		return
 	}
-	a.left -= len(piece)
+	a.budget -= len(piece)
 	b.text.Write(piece)
 }
 
-// breakOff leaves out what may be half a value, which could not be masked: of each choice's last text, what stands behind its last whole sentence or line.
-func (a *answer) breakOff() {
+// trimUnfinished removes from each choice's last text what follows its last whole sentence or line: it may be a part of a value, which could not be masked.
+func (a *answer) trimUnfinished() {
 	last := map[int]*block{}
 	for _, b := range a.blocks {
 		last[b.choice] = b
@@ -81,24 +81,24 @@ func (a *answer) breakOff() {
 	}
 }
 
-// wholeSentences is how long the lines and sentences of a text are that have an end. A full stop behind a short word may be that of an abbreviation within an
-// address or a name ("St.", "Dr."), and ends nothing.
+// wholeSentences is the length in bytes of a text up to the end of its last whole line or sentence. A full stop after a short word does not count: it may be
+// that of an abbreviation within an address or a name ("St.", "Dr.").
 func wholeSentences(text []byte) int {
 	for at := len(text) - 1; at > 0; at-- {
 		switch {
 		case text[at] == '\n':
 			return at + 1
-		case text[at] == ' ' && bytes.IndexByte([]byte(".!?"), text[at-1]) >= 0 && lastWord(text[:at-1]) >= shortestLast:
+		case text[at] == ' ' && bytes.IndexByte([]byte(".!?"), text[at-1]) >= 0 && lastWord(text[:at-1]) >= minLastWord:
 			return at + 1
 		}
 	}
 	return 0
 }
 
-// shortestLast is how many letters the last word of a sentence has at least.
-const shortestLast = 5
+// minLastWord is the number of letters from which a word can end a sentence.
+const minLastWord = 5
 
-// lastWord is how many letters a text ends with.
+// lastWord is the number of letters at the end of a text.
 func lastWord(text []byte) int {
 	return utf8.RuneCount(text[len(bytes.TrimRightFunc(text, unicode.IsLetter)):])
 }

@@ -1,5 +1,5 @@
-// Package promptlog is the layer that keeps what was said, for the keys that an operator names: what the client sent, and what it got. It changes nothing, and
-// keeps nothing of requests that are confidential, private, or for an enclave. Masking and writing are package prompts' work, beside requests.
+// Package promptlog is the layer that logs the texts of requests and answers, for the keys that an operator names. It changes nothing, and logs nothing of
+// requests that are confidential, private, or for an enclave. Package prompts masks and writes entries in the background.
 package promptlog
 
 import (
@@ -18,12 +18,12 @@ import (
 // Name is the layer's name in X-Bardo-Pipeline.
 const Name = "promptlog"
 
-// Header is on answers that are kept.
+// Header is the header of answers that are logged.
 const Header = "x-bardo-prompt-log"
 
-// Layer keeps requests and answers. Safe for concurrent use.
+// Layer logs requests and answers. Safe for concurrent use.
 type Layer struct {
-	Keys map[policy.Account]bool // whose
+	Keys map[policy.Account]bool // whose requests are logged
 	Log  *prompts.Log
 	Mask prompts.Masker
 }
@@ -40,38 +40,38 @@ func (Layer) Name() string { return Name }
 
 var profiles = []string{pipeline.ProfileMinimal, pipeline.ProfileFast, pipeline.ProfileStandard}
 
-// Profiles are all: whose requests are kept does not depend on a profile.
+// Profiles are all: whose requests are logged does not depend on a profile.
 func (Layer) Profiles() []string { return profiles }
 
-// Applies reports whether the request may be kept, and is to be.
+// Applies reports whether the request is to be logged and may be.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
 	return l.Keys[x.Principal.Account] && x.Request.Op == chat.Generate && !forbidden(x)
 }
 
-// forbidden reports whether nothing may be kept of a request, whatever the operator wants: it is confidential, private, or for an enclave, by what it asks for; it
-// prefers a provider that keeps nothing; or a key of the caller's own may pay for it.
+// forbidden reports whether nothing of a request may be logged: it is confidential, private, or for an enclave; it prefers a provider that retains nothing; or
+// the caller's own key may pay for it.
 func forbidden(x *pipeline.Exchange) bool {
 	return x.CallersKey || x.KeepsNothing() || x.ForEnclave() || slices.ContainsFunc(x.Intent.Prefer, policy.Feature.KeepsPrivate)
 }
 
-// The most that is kept of a request, and of an answer, in bytes. Longer texts are left out as a whole: a value that is cut in two could not be masked.
+// The bytes that are logged of a request, and of an answer. Texts that exceed them are omitted as a whole, since a value that is cut could not be masked.
 const (
 	maxRequest = 512 << 10
 	maxAnswer  = 256 << 10
 )
 
-// state is what the layer has of an exchange.
+// state is the layer's state for an exchange.
 type state struct {
-	request []prompts.Text
-	media   int
-	answer  answer
-	over    bool // the answer had its end
-	said    bool // its headers say that it is kept
+	request   []prompts.Text
+	media     int
+	answer    answer
+	complete  bool // the answer has ended
+	announced bool // the answer has Header
 }
 
 var slot = pipeline.NewSlot[state]()
 
-// Request keeps the texts of a request, and watches its answer.
+// Request copies the texts of a request, and registers the layer for the answer.
 func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	t, err := x.Transcript()
 	if err != nil {
@@ -84,18 +84,18 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	return nil
 }
 
-// announce is the header of an answer. An error in its place is not kept, and does not say so.
+// announce is the value of Header for an answer. An error in its place has none, and is not logged.
 func (s *state) announce(answered bool) string {
-	if s.said = answered; s.said {
+	if s.announced = answered; s.announced {
 		return "on"
 	}
 	return ""
 }
 
-// textsOf are the texts of a conversation, the newest of them first to be kept.
+// textsOf are the texts of a conversation. The newest ones take precedence in the limit.
 func textsOf(t *transcript.Transcript) []prompts.Text {
 	var out []prompts.Text
-	left := maxRequest
+	budget := maxRequest
 	for i := len(t.Texts) - 1; i >= 0; i-- {
 		at := &t.Texts[i]
 		if at.Kind == transcript.Definition || at.Kind == transcript.Other {
@@ -105,11 +105,11 @@ func textsOf(t *transcript.Transcript) []prompts.Text {
 		if at.Kind == transcript.Arguments {
 			text.Tool = toolOf(t, at)
 		}
-		if n := len(at.Value.Raw); n > left {
+		if n := len(at.Value.Raw); n > budget {
 			text.Omitted = n
 		} else {
 			text.Text = t.String(i)
-			left -= n
+			budget -= n
 		}
 		out = append(out, text)
 	}
@@ -130,32 +130,32 @@ func toolOf(t *transcript.Transcript, at *transcript.Text) string {
 	return ""
 }
 
-// Response takes what the client gets.
+// Response records what the client gets.
 func (Layer) Response(_ context.Context, x *pipeline.Exchange, ev *chat.Event, out []chat.Event) ([]chat.Event, error) {
 	s := slot.Of(x)
-	s.answer.take(ev)
-	s.over = ev.Kind == chat.End || s.over && ev.Kind != chat.Start
+	s.answer.record(ev)
+	s.complete = ev.Kind == chat.End || s.complete && ev.Kind != chat.Start
 	return append(out, *ev), nil
 }
 
-// Ended keeps an answer whose headers say so, or whose client disconnected before it had them. One without its end is kept as far as it came, with why there was no more of
-// it; of a stream that had begun and got an error in place of an answer, the request and the error.
+// Ended logs an answer with Header, or whose client disconnected before the headers. An incomplete answer is logged up to its last whole sentence, with the
+// outcome; of a stream that ended with an error instead of an answer, only the request and the error are logged.
 func (l Layer) Ended(x *pipeline.Exchange, outcome, code string, by policy.Resolution) {
 	s := slot.Of(x)
-	left := outcome == record.Cancelled || outcome == record.Disconnected
-	if x.Unread || forbidden(x) || !s.said && !left {
+	disconnected := outcome == record.Cancelled || outcome == record.Disconnected
+	if x.Unread || forbidden(x) || !s.announced && !disconnected {
 		return
 	}
-	if s.over {
+	if s.complete {
 		e := l.entry(x, s, by)
 		e.Error = code
 		l.Log.Add(e)
 		return
 	}
-	if !left && outcome != record.Cut {
+	if !disconnected && outcome != record.Cut {
 		s.answer = answer{}
 	}
-	s.answer.breakOff()
+	s.answer.trimUnfinished()
 	e := l.entry(x, s, by)
 	e.Outcome, e.Error, e.Provider, e.Model = outcome, code, by.Provider, by.Model
 	l.Log.Add(e)

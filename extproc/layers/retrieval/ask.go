@@ -12,40 +12,40 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// answered is what a source has found.
-type answered struct {
+// sourceAnswer is the answer of a source.
+type sourceAnswer struct {
 	*Source
 
 	results []Result
-	why     string // there are none for a reason; "" otherwise
+	reason  string // why there are no results; "" if the source has answered
 }
 
-// The reasons of this package's own.
+// Reasons.
 const (
-	whyPrivate = "private" // it may not see the request
-	whySecret  = "secret"  // the question has what must not leave the gateway
-	whyTimeout = "timeout"
-	whyFailed  = "failed"
+	reasonPrivate = "private" // the source may not see the request
+	reasonSecret  = "secret"  // the question has a private key or a seed phrase
+	reasonTimeout = "timeout"
+	reasonFailed  = "failed"
 )
 
-// ask asks the sources, all at the same time. The error is a fault.
-func (l Layer) ask(ctx context.Context, x *pipeline.Exchange, q *Question) ([]answered, error) {
-	outside, why := l.masked(ctx, x, q)
-	var all []answered
+// ask asks all sources concurrently. The error is a fault.
+func (l Layer) ask(ctx context.Context, x *pipeline.Exchange, q *Question) ([]sourceAnswer, error) {
+	external, reason := l.externalQuestion(ctx, x, q)
+	var all []sourceAnswer
 	for i := range l.Sources {
 		s := &l.Sources[i]
-		if !s.concerns(x) {
+		if !s.appliesTo(x) {
 			continue
 		}
-		a := answered{Source: s}
+		a := sourceAnswer{Source: s}
 		if !s.maySee(x) {
-			a.why = whyPrivate
+			a.reason = reasonPrivate
 		} else if !s.Local {
-			a.why = why
+			a.reason = reason
 		}
 		all = append(all, a)
 	}
-	findAll(ctx, all, q, outside)
+	findAll(ctx, all, q, external)
 	for i := range all {
 		if err := all[i].report(x); err != nil {
 			return nil, err
@@ -54,8 +54,8 @@ func (l Layer) ask(ctx context.Context, x *pipeline.Exchange, q *Question) ([]an
 	return all, nil
 }
 
-// findAll has the sources find, and waits for all of them: each has its own time limit.
-func findAll(ctx context.Context, all []answered, q, outside *Question) {
+// findAll calls the sources concurrently and waits for all of them; each has its own time limit.
+func findAll(ctx context.Context, all []sourceAnswer, q, external *Question) {
 	type reply struct {
 		at      int
 		results []Result
@@ -64,10 +64,10 @@ func findAll(ctx context.Context, all []answered, q, outside *Question) {
 	replies := make(chan reply, len(all))
 	waiting := 0
 	for i := range all {
-		if all[i].why != "" {
+		if all[i].reason != "" {
 			continue
 		}
-		s, question := all[i].Source, outside
+		s, question := all[i].Source, external
 		if s.Local {
 			question = q
 		}
@@ -82,11 +82,11 @@ func findAll(ctx context.Context, all []answered, q, outside *Question) {
 	}
 	for range waiting {
 		r := <-replies
-		all[r.at].results, all[r.at].why = r.results, reasonOf(r.err)
+		all[r.at].results, all[r.at].reason = r.results, reasonOf(r.err)
 	}
 }
 
-// errEnded is of a finder that panicked.
+// errEnded is the error of a finder that panicked.
 var errEnded = errors.New("it ended early")
 
 func reasonOf(err error) string {
@@ -97,36 +97,36 @@ func reasonOf(err error) string {
 	case errors.As(err, &failed):
 		return failed.Why
 	case errors.Is(err, context.DeadlineExceeded):
-		return whyTimeout
+		return reasonTimeout
 	}
-	return whyFailed
+	return reasonFailed
 }
 
-// report notes a source that was not asked, or did not answer. The error is a fault, where the request must not go on without it.
-func (a *answered) report(x *pipeline.Exchange) error {
-	if a.why == "" || a.Local {
+// report records a source that was not asked, or did not answer. The error is a fault, if the request must not continue without it.
+func (a *sourceAnswer) report(x *pipeline.Exchange) error {
+	if a.reason == "" || a.Local {
 		return nil
 	}
 	decision := policy.DecisionFailed
-	if a.why == whyPrivate || a.why == whySecret {
+	if a.reason == reasonPrivate || a.reason == reasonSecret {
 		decision = policy.DecisionSkipped
 	}
-	x.Tag(policy.Tag{By: Name, Rule: a.Name, Stage: policy.StageRequest, Decision: decision, Reason: a.why, Shadow: a.Shadow})
+	x.Tag(policy.Tag{By: Name, Rule: a.Name, Stage: policy.StageRequest, Decision: decision, Reason: a.reason, Shadow: a.Shadow})
 	if decision == policy.DecisionFailed && a.Refuse && !a.Shadow {
 		return errDown(a.Name)
 	}
 	return nil
 }
 
-// masked is the question as sources outside of this program get it: personal data of a request that is masked for providers are masked for them, too, without a way
-// back. why is why they get none.
-func (l Layer) masked(ctx context.Context, x *pipeline.Exchange, q *Question) (outside *Question, why string) {
+// externalQuestion is the question for sources outside of this process: if personal data of the request are masked for providers, they are redacted. reason is why
+// these sources are not asked.
+func (l Layer) externalQuestion(ctx context.Context, x *pipeline.Exchange, q *Question) (external *Question, reason string) {
 	if l.Personal == nil {
 		return q, ""
 	}
 	spans, err := l.Personal.Find(ctx, q.Text)
 	if err != nil {
-		return nil, whyFailed
+		return nil, reasonFailed
 	}
 	masks := false
 	if l.Guard != nil {
@@ -135,18 +135,18 @@ func (l Layer) masked(ctx context.Context, x *pipeline.Exchange, q *Question) (o
 	}
 	for _, s := range spans {
 		if s.Type.Forbidden() {
-			return nil, whySecret
+			return nil, reasonSecret
 		}
 	}
 	if !masks || len(spans) == 0 {
 		return q, ""
 	}
-	again := *q
-	again.Text = redact(q.Text, spans)
-	return &again, ""
+	redacted := *q
+	redacted.Text = redact(q.Text, spans)
+	return &redacted, ""
 }
 
-// redact puts the names of types in the place of spans, which are in order and do not overlap.
+// redact replaces spans, which are in order, by the names of their types.
 func redact(text string, spans []pii.Span) string {
 	var b strings.Builder
 	end := 0

@@ -14,18 +14,17 @@ type chosen struct {
 	text string // of the part that is added
 }
 
-// leastTokens is how many tokens must be left for a further result, which may be cut to them.
-const leastTokens = 50
+// minTokens is the number of tokens that must be left for a further result, which may be cut to fit.
+const minTokens = 50
 
-// choose takes results of all sources in turn, the best of each first, until there are enough. What another one says as well is taken once. The order follows from
-// the answers alone.
-func choose(all []answered, most, tokens int) (out []chosen) {
+// choose takes results of all sources alternately, the best of each first, up to the limits. Equal texts are taken once. The order depends only on the answers.
+func choose(all []sourceAnswer, maxResults, maxTokens int) (out []chosen) {
 	seen := map[string]bool{}
-	for rank := 0; len(out) < most; rank++ {
+	for rank := 0; len(out) < maxResults; rank++ {
 		more := false
 		for i := range all {
 			a := &all[i]
-			if a.Shadow || rank >= len(a.results) || len(out) >= most {
+			if a.Shadow || rank >= len(a.results) || len(out) >= maxResults {
 				continue
 			}
 			more = true
@@ -34,11 +33,11 @@ func choose(all []answered, most, tokens int) (out []chosen) {
 				continue
 			}
 			seen[r.Text] = true
-			c, ok := fit(a.Name, &r, tokens)
+			c, ok := fit(a.Name, &r, maxTokens)
 			if !ok {
 				return out
 			}
-			tokens -= estimate(len(c.text))
+			maxTokens -= estimate(len(c.text))
 			out = append(out, c)
 		}
 		if !more {
@@ -48,30 +47,30 @@ func choose(all []answered, most, tokens int) (out []chosen) {
 	return out
 }
 
-// fit is a result of at most a number of tokens; ok is false if there is no room for it.
+// fit cuts a result to at most a number of tokens; ok is false if there is no room for it.
 func fit(from string, r *Result, tokens int) (c chosen, ok bool) {
-	text := partOf(r)
+	text := formatted(r)
 	if over := estimate(len(text)) - tokens; over > 0 {
-		left := len(r.Text) - over*7/2 - len(cutMark) - 4
-		if tokens < leastTokens || left <= 0 {
+		size := len(r.Text) - over*7/2 - len(cutMark) - 4
+		if tokens < minTokens || size <= 0 {
 			return c, false
 		}
-		for left > 0 && !utf8.RuneStart(r.Text[left]) {
-			left--
+		for size > 0 && !utf8.RuneStart(r.Text[size]) {
+			size--
 		}
-		r.Text = r.Text[:left] + cutMark
-		text = partOf(r)
+		r.Text = r.Text[:size] + cutMark
+		text = formatted(r)
 	}
 	return chosen{r, from, text}, estimate(len(text)) <= tokens
 }
 
 const cutMark = " …"
 
-// estimate is how many tokens a number of bytes probably is.
+// estimate is the estimated number of tokens of a number of bytes.
 func estimate(bytes int) int { return (2*bytes + 6) / 7 }
 
-// noteOf is what X-Bardo-Pipeline says: how many results of each source, why there are none, and the ids of what was added. It has no content.
-func noteOf(all []answered, added []chosen) string {
+// noteOf is the note in X-Bardo-Pipeline: the number of results of each source or why there are none, and the ids of those that were added. It has no content.
+func noteOf(all []sourceAnswer, added []chosen) string {
 	var parts, ids []string
 	tokens := 0
 	counts := map[string]int{}
@@ -84,8 +83,8 @@ func noteOf(all []answered, added []chosen) string {
 	for i := range all {
 		a := &all[i]
 		switch {
-		case a.why != "":
-			parts = append(parts, a.Name+"="+a.why)
+		case a.reason != "":
+			parts = append(parts, a.Name+"="+a.reason)
 		case a.Shadow:
 			parts = append(parts, a.Name+"=shadow-"+strconv.Itoa(len(a.results)))
 		case len(added) > 0:

@@ -21,7 +21,7 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// Hook is a service of the operator's that finds something.
+// Hook is an operator's service that finds texts.
 type Hook struct {
 	Client
 
@@ -31,16 +31,16 @@ type Hook struct {
 	Path     string
 	Token    secret.Text // sent as a bearer token, if it is set
 	MaxBytes int         // of the answer
-	Shadow   bool        // its results are counted, and not used
+	Shadow   bool        // its results are counted, but not used
 }
 
 var _ Finder = (*Hook)(nil)
 
-// protocolVersion is the version of what hooks get. It changes when a member gets another meaning, not when one is added.
+// protocolVersion is the version of requests to hooks. It changes when a member gets another meaning, not when one is added.
 const protocolVersion = 1
 
-// question is what a hook gets. docs/retrieval.md describes it.
-type question struct {
+// hookRequest is the body of a request to a hook. docs/retrieval.md describes it.
+type hookRequest struct {
 	Version       int    `json:"version"`
 	ID            string `json:"id"`
 	Hook          string `json:"hook"`
@@ -56,21 +56,21 @@ type question struct {
 
 // Find implements Finder.
 func (h *Hook) Find(ctx context.Context, q *Question) ([]Result, error) {
-	body, err := json.Marshal(question{
-		Version: protocolVersion, ID: q.ID, Hook: h.Name, Query: q.Text, K: q.Most, Key: string(q.Account), Agent: q.Agent, Session: q.Session, Subsystem: q.Subsystem,
+	body, err := json.Marshal(hookRequest{
+		Version: protocolVersion, ID: q.ID, Hook: h.Name, Query: q.Text, K: q.MaxResults, Key: string(q.Account), Agent: q.Agent, Session: q.Session, Subsystem: q.Subsystem,
 		SecurityClass: q.Class.String(), Shadow: h.Shadow,
 	})
 	if err != nil {
 		return nil, err
 	}
-	said, err := h.post(ctx, q.ID, body)
+	reply, err := h.post(ctx, q.ID, body)
 	if err != nil {
 		return nil, err
 	}
-	return readResults(said, q.Most)
+	return readResults(reply, q.MaxResults)
 }
 
-// post sends a question, and returns the answer's body.
+// post sends a request, and returns the answer's body.
 func (h *Hook) post(ctx context.Context, id string, body []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://egress"+h.Path, bytes.NewReader(body))
 	if err != nil {
@@ -95,20 +95,20 @@ func (h *Hook) post(ctx context.Context, id string, body []byte) ([]byte, error)
 	case res.StatusCode != http.StatusOK:
 		return nil, &FailedError{"bad_status"}
 	}
-	said, err := io.ReadAll(io.LimitReader(res.Body, int64(h.MaxBytes)+1))
+	reply, err := io.ReadAll(io.LimitReader(res.Body, int64(h.MaxBytes)+1))
 	switch {
 	case err != nil:
 		return nil, failure(ctx, "broken_off")
-	case len(said) > h.MaxBytes:
+	case len(reply) > h.MaxBytes:
 		return nil, &FailedError{"answer_too_large"}
 	}
-	return said, nil
+	return reply, nil
 }
 
-// failure is why a call failed: its time was over, or something else.
+// failure is the error of a failed call: a timeout if its time limit has passed.
 func failure(ctx context.Context, otherwise string) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		otherwise = whyTimeout
+		otherwise = reasonTimeout
 	}
 	return &FailedError{otherwise}
 }
@@ -120,10 +120,10 @@ const (
 	maxSource = 512
 )
 
-// idForm is an id that may stand in a record: a word, no content.
+// idForm matches ids that may be in a record: a word, which is no content.
 var idForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$`)
 
-// answer is what a hook says.
+// answer is the body of a hook's answer.
 type answer struct {
 	Results *[]struct {
 		ID     string   `json:"id"`
@@ -134,8 +134,8 @@ type answer struct {
 	} `json:"results"`
 }
 
-// readResults reads a hook's answer: at most some results, the best first, those without a score last. What is too long is cut.
-func readResults(b []byte, most int) ([]Result, error) {
+// readResults parses a hook's answer: at most maxResults, best first, those without a score last. Members that are too long are cut.
+func readResults(b []byte, maxResults int) ([]Result, error) {
 	var a answer
 	if err := json.Unmarshal(b, &a); err != nil || a.Results == nil {
 		return nil, &FailedError{"bad_answer"}
@@ -158,10 +158,10 @@ func readResults(b []byte, most int) ([]Result, error) {
 		out = append(out, r)
 	}
 	slices.SortStableFunc(out, func(a, b Result) int { return cmp.Compare(b.Score, a.Score) })
-	return out[:min(len(out), most)], nil
+	return out[:min(len(out), maxResults)], nil
 }
 
-// text is a text of valid characters, none of which is a control character but tabs and ends of lines.
+// text removes invalid characters, and control characters other than tabs and line feeds.
 func text(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' && r != '\n' || r == 0x7f {
@@ -171,18 +171,18 @@ func text(s string) string {
 	}, strings.ToValidUTF8(s, ""))
 }
 
-// line is a text of one line.
-func line(s string, most int) string {
-	return clip(strings.TrimSpace(strings.NewReplacer("\n", " ", "\t", " ").Replace(text(s))), most)
+// line makes a text a single line of at most maxBytes.
+func line(s string, maxBytes int) string {
+	return clip(strings.TrimSpace(strings.NewReplacer("\n", " ", "\t", " ").Replace(text(s))), maxBytes)
 }
 
-// clip cuts a text to at most a number of bytes, and whole characters.
-func clip(s string, most int) string {
-	if len(s) <= most {
+// clip cuts a text to at most maxBytes, between characters.
+func clip(s string, maxBytes int) string {
+	if len(s) <= maxBytes {
 		return s
 	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
+	for maxBytes > 0 && !utf8.RuneStart(s[maxBytes]) {
+		maxBytes--
 	}
-	return s[:most]
+	return s[:maxBytes]
 }

@@ -9,18 +9,18 @@ import (
 	"bardo.money/gateway/models"
 )
 
-// Memory finds what an agent has stored in its session.
+// Memory finds documents that an agent has stored in its session.
 type Memory struct {
 	*memory.Memory
 
-	Least float64 // score
+	MinScore float64
 }
 
 var _ Finder = Memory{}
 
 // Find implements Finder.
 func (m Memory) Find(ctx context.Context, q *Question) ([]Result, error) {
-	found, err := m.Search(ctx, q.Account, q.Session, q.Text, q.Most, m.Least)
+	found, err := m.Search(ctx, q.Account, q.Session, q.Text, q.MaxResults, m.MinScore)
 	switch {
 	case errors.Is(err, models.ErrOff):
 		return nil, &FailedError{"no_model"}

@@ -7,22 +7,22 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// partOf is a result as a text of the conversation.
-func partOf(r *Result) string {
+// formatted is a result as a text of the conversation.
+func formatted(r *Result) string {
 	return (&wire.SearchResult{Source: r.Source, Title: r.Title, Text: r.Text}).String()
 }
 
-// place is where results go: into a content of the last message.
+// place is the position of results: in a content of the last message.
 type place struct {
 	dialect chat.Dialect
 	value   jsonx.Value // a string, or an array of parts
-	index   int         // of the part before which they stand; in a string, 0 is before and 1 behind it
+	index   int         // of the part before which they are inserted; in a string, 0 is before and 1 after it
 	whole   bool        // the value is the input of the Responses API, not a content
 }
 
-// placeIn is the place of results: in the last turn, if the user says something in it, behind results of tools and all that carries a cache mark, and where that
-// allows it, before what the user says. ok is false for any other turn.
-func placeIn(t *transcript.Transcript, d chat.Dialect) (p place, ok bool) {
+// findPlace is the place of results: in the last turn, if it has a text of the user, after results of tools and all parts with cache marks, and if these allow
+// it, before the user's text. ok is false for any other turn.
+func findPlace(t *transcript.Transcript, d chat.Dialect) (p place, ok bool) {
 	if len(t.Turns) == 0 || t.Turns[len(t.Turns)-1].Role != chat.RoleUser {
 		return p, false
 	}
@@ -53,7 +53,7 @@ func contentKey(d chat.Dialect) string {
 	return "content"
 }
 
-// indexIn is the index in an array of parts; ok is false if no part is a text of the user's.
+// indexIn is the index in an array of parts; ok is false if no part is a text of the user.
 func indexIn(parts jsonx.Value) (index int, ok bool) {
 	behind, text := 0, -1
 	for i, e := range parts.Each {
@@ -75,7 +75,7 @@ func isText(part jsonx.Value) bool {
 	return part.Get("text").Kind() == jsonx.String && !thought
 }
 
-// isMarked reports whether a part, or one inside of it, carries a cache mark.
+// isMarked reports whether a part, or one inside it, has a cache mark.
 func isMarked(part jsonx.Value) bool {
 	if !part.Get("cache_control").IsNull() {
 		return true
@@ -129,7 +129,7 @@ func (p *place) between(b jsonx.Raw, results []chosen) jsonx.Raw {
 	return b[:len(b)-1]
 }
 
-// parts writes results, each a part with a comma behind it.
+// parts writes results, each as a part and a comma.
 func (p *place) parts(b jsonx.Raw, results []chosen) jsonx.Raw {
 	for i := range results {
 		b = append(p.part(b, results[i].text), ',')

@@ -1,6 +1,6 @@
-// Package retrieval adds to requests what resembles them (C-17): documents that an agent has stored in its session, and what an operator's services find. They
-// stand in the last message of the user as results of a search, behind all that a provider's prompt cache may hold, before what the user says. It does not know
-// the configuration, nor what providers' formats make of results.
+// Package retrieval adds similar texts to requests (C-17): documents that an agent has stored in its session, and results of an operator's services. They are
+// added to the last message of the user as search results, after everything that a provider's prompt cache may hold, and before the user's text. It does not
+// know the configuration, nor how providers' formats represent results.
 package retrieval
 
 import (
@@ -23,52 +23,52 @@ import (
 // Name is the layer's name in X-Bardo-Pipeline, and in tags.
 const Name = policy.ByRetrieval
 
-// Question is what a request asks, for those who may know something about it.
+// Question is the query of a request to sources.
 type Question struct {
-	ID        string // of the request
-	Account   policy.Account
-	Agent     string
-	Session   string
-	Subsystem string
-	Class     policy.SecurityClass
-	Text      string // the newest of what the user says, bounded
-	Most      int    // results
+	ID         string // of the request
+	Account    policy.Account
+	Agent      string
+	Session    string
+	Subsystem  string
+	Class      policy.SecurityClass
+	Text       string // the end of the user's last message, bounded
+	MaxResults int    // results
 }
 
-// Result is a piece of text that resembles a question.
+// Result is a text that is similar to a question.
 type Result struct {
-	ID     string // in records: no content
+	ID     string // for records; it must not be content
 	Source string
 	Title  string
 	Text   string
 	Score  float64
 }
 
-// Finder finds what resembles a question, the best first. The error is a *FailedError, or of an unknown reason. Safe for concurrent use; it is called in a
-// goroutine of its own.
+// Finder finds texts that are similar to a question, best first. The error is a *FailedError, or has an unknown reason. Safe for concurrent use; it is called
+// in a separate goroutine.
 type Finder interface {
 	Find(ctx context.Context, q *Question) ([]Result, error)
 }
 
-// FailedError is why a finder found nothing out. Why is a word for records.
+// FailedError is the error of a finder. Why is a word for records.
 type FailedError struct{ Why string }
 
 // Error implements error.
 func (e *FailedError) Error() string { return "retrieval failed: " + e.Why }
 
-// Source is a finder, and which requests it is asked about.
+// Source is a finder, and the requests that it applies to.
 type Source struct {
 	Finder
 
-	Name       string
-	Timeout    time.Duration
-	Shadow     bool       // what it finds is counted, and not added
-	Refuse     bool       // without its answer a request ends with an error
-	Local      bool       // it is this program: it may see private requests, and what is masked for others
-	Private    bool       // it may see private requests
-	OfSessions bool       // it knows requests of sessions alone
-	Subsystems rule.Names // empty: all
-	Keys       rule.Names // ids or names of API keys; empty: all
+	Name         string
+	Timeout      time.Duration
+	Shadow       bool       // its results are counted, but not added
+	Refuse       bool       // requests without its answer are refused
+	Local        bool       // it is in this process: it may see private requests, and unmasked texts
+	Private      bool       // it may see private requests
+	SessionsOnly bool       // it applies only to requests of sessions
+	Subsystems   rule.Names // empty: all
+	Keys         rule.Names // ids or names of API keys; empty: all
 }
 
 // PersonalData finds personal data and secrets in texts. Safe for concurrent use.
@@ -79,12 +79,12 @@ type PersonalData interface {
 // Layer adds results. The zero value has no sources. Safe for concurrent use.
 type Layer struct {
 	Sources    []Source
-	In         []string   // pipeline profiles, besides full
+	In         []string   // pipeline profiles, in addition to full
 	Subsystems rule.Names // whose requests get results; empty: all
 	MaxResults int
 	MaxTokens  int // of all results together
 
-	Guard    pipeline.Guarding // says whether personal data of a request are masked
+	Guard    pipeline.Guarding // reports whether personal data of a request are masked
 	Personal PersonalData
 }
 
@@ -100,31 +100,31 @@ func (Layer) Name() string { return Name }
 // Profiles implements pipeline.Layer.
 func (l Layer) Profiles() []string { return l.In }
 
-// Applies reports whether a source may know something. What an enclave gets, or what is encrypted end to end, is left as it is. Deferred requests run several times,
-// and have to be the same each time.
+// Applies reports whether a source applies to the request. Requests to enclaves, or with end-to-end encryption, are not changed. Deferred requests run several
+// times, and must be the same each time.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
 	if len(l.Sources) == 0 || x.Request.Op != chat.Generate || x.Request.Dialect == chat.Completions || x.ForEnclave() || x.Deferred || x.Header.Has(deferHeader) {
 		return false
 	}
-	return ofSubsystems(x, l.Subsystems) && slices.ContainsFunc(l.Sources, func(s Source) bool { return s.concerns(x) })
+	return ofSubsystems(x, l.Subsystems) && slices.ContainsFunc(l.Sources, func(s Source) bool { return s.appliesTo(x) })
 }
 
-// deferHeader is of requests that are answered later.
+// deferHeader is the header of deferred requests.
 const deferHeader = "x-bardo-defer"
 
-// Waits reports whether the layer applies: sources are waited for.
+// Waits reports whether the layer applies, since requests wait for sources.
 func (l Layer) Waits(x *pipeline.Exchange) bool { return l.Applies(x) }
 
 func ofSubsystems(x *pipeline.Exchange, names rule.Names) bool {
 	return len(names) == 0 || names.Match(x.Hints.Subsystem) || names.Match(x.Intent.Subsystem)
 }
 
-func (s *Source) concerns(x *pipeline.Exchange) bool {
-	return ofSubsystems(x, s.Subsystems) && (!s.OfSessions || session.IsID(x.Hints.SessionID)) &&
+func (s *Source) appliesTo(x *pipeline.Exchange) bool {
+	return ofSubsystems(x, s.Subsystems) && (!s.SessionsOnly || session.IsID(x.Hints.SessionID)) &&
 		(len(s.Keys) == 0 || s.Keys.Match(string(x.Principal.Account)) || x.Principal.Name != "" && s.Keys.Match(x.Principal.Name))
 }
 
-// maySee reports whether a source may see a request: one that is private or has a privacy tier only those that are private themselves (D-05).
+// maySee reports whether a source may see a request. Requests that are private or have a privacy tier are only for local and private sources (D-05).
 func (s *Source) maySee(x *pipeline.Exchange) bool {
 	return s.Local || s.Private || !x.KeepsToPrivate()
 }
@@ -137,17 +137,17 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 	}
 	x.Log = append(x.Log, pipeline.Entry{Layer: Name, Note: "results=0"})
 	note := &x.Log[len(x.Log)-1].Note
-	at, ok := placeIn(t, x.Request.Dialect)
+	at, ok := findPlace(t, x.Request.Dialect)
 	q := l.question(x, t)
 	if !ok || q.Text == "" {
 		return nil
 	}
-	asked, err := l.ask(ctx, x, q)
+	answers, err := l.ask(ctx, x, q)
 	if err != nil {
 		return err
 	}
-	chosen := choose(asked, l.MaxResults, min(l.MaxTokens, room(x)))
-	*note = noteOf(asked, chosen)
+	chosen := choose(answers, l.MaxResults, min(l.MaxTokens, freeTokens(x)))
+	*note = noteOf(answers, chosen)
 	if len(chosen) == 0 {
 		return nil
 	}
@@ -156,18 +156,18 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 		return err
 	}
 	r := *x.Request
-	r.Retrieved, r.VolatileEnd, r.Cites = true, true, wantsCitations(x, t) // those of the next request may be others: a cache mark behind them would be paid for nothing
+	r.Retrieved, r.VolatileEnd, r.Cites = true, true, wantsCitations(x, t) // the next request may have other results: a cache mark after them would not pay
 	x.Request = &r
 	return nil
 }
 
-// longestQuestion is how much of what the user says is looked at, in bytes from its end.
-const longestQuestion = 2 << 10
+// maxQuestion is the number of bytes of the user's text that are used, from its end.
+const maxQuestion = 2 << 10
 
-// question is what the last turn asks.
+// question is the question of the last turn.
 func (l Layer) question(x *pipeline.Exchange, t *transcript.Transcript) *Question {
 	q := &Question{
-		ID: x.ID, Account: x.Principal.Account, Agent: x.Hints.GolemID, Session: x.Hints.SessionID, Subsystem: x.Hints.Subsystem, Class: x.Hints.SecurityClass, Most: l.MaxResults,
+		ID: x.ID, Account: x.Principal.Account, Agent: x.Hints.GolemID, Session: x.Hints.SessionID, Subsystem: x.Hints.Subsystem, Class: x.Hints.SecurityClass, MaxResults: l.MaxResults,
 	}
 	if len(t.Turns) == 0 {
 		return q
@@ -179,7 +179,7 @@ func (l Layer) question(x *pipeline.Exchange, t *transcript.Transcript) *Questio
 			parts = append(parts, t.String(i))
 		}
 	}
-	q.Text = strings.TrimSpace(tail(strings.Join(parts, "\n"), longestQuestion))
+	q.Text = strings.TrimSpace(tail(strings.Join(parts, "\n"), maxQuestion))
 	return q
 }
 
@@ -191,22 +191,23 @@ func tail(s string, n int) string {
 	return strings.ToValidUTF8(s[len(s)-n:], "")
 }
 
-// room is how many tokens fit into the windows of all candidates beside the request and its answer.
-func room(x *pipeline.Exchange) int {
-	least := 1 << 30
+// freeTokens is the number of tokens that fit into the context windows of all candidates, with the request and its answer.
+func freeTokens(x *pipeline.Exchange) int {
+	free := 1 << 30
 	for i := range x.Found {
 		if window := x.Found[i].Context; window > 0 {
-			least = min(least, window-int(x.Request.InputTokens)-x.Request.MaxTokens)
+			free = min(free, window-int(x.Request.InputTokens)-x.Request.MaxTokens)
 		}
 	}
-	return least
+	return free
 }
 
-// wantsCitations reports whether the client asks for citations: of documents or results of its own, as the API demands the same for all results, else by a hint.
+// wantsCitations reports whether the client wants citations: as for its own results or documents, since the API requires the same for all results, otherwise by
+// a hint.
 func wantsCitations(x *pipeline.Exchange, t *transcript.Transcript) bool {
-	asked := slices.Contains(x.Hints.Require, policy.Citations) || slices.Contains(x.Hints.Prefer, policy.Citations)
+	wanted := slices.Contains(x.Hints.Require, policy.Citations) || slices.Contains(x.Hints.Prefer, policy.Citations)
 	if x.Request.Dialect != chat.Anthropic {
-		return asked
+		return wanted
 	}
 	for _, m := range t.Doc().Get("messages").Each {
 		for _, block := range m.Get("content").Each {
@@ -214,13 +215,13 @@ func wantsCitations(x *pipeline.Exchange, t *transcript.Transcript) bool {
 			if block.Get("type").Equal("search_result") {
 				return on
 			}
-			asked = asked || on
+			wanted = wanted || on
 		}
 	}
-	return asked
+	return wanted
 }
 
-// errDown is the fault of a request whose source has to answer.
+// errDown is the fault of a request without the answer of a required source.
 func errDown(name string) error {
 	f := fault.Newf(fault.Unavailable, "the source %q has to be asked about every request, and gave no answer (pipeline.retrieval.hooks)", name)
 	f.RetryAfter = time.Second

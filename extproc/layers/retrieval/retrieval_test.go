@@ -231,11 +231,11 @@ func TestC17AQuestionsHints(t *testing.T) {
 		t.Error(note)
 	}
 	q := f.asked[0]
-	if n := len(q.Text); n > longestQuestion || n < longestQuestion-4 || !strings.HasSuffix(q.Text, "éend") {
+	if n := len(q.Text); n > maxQuestion || n < maxQuestion-4 || !strings.HasSuffix(q.Text, "éend") {
 		t.Errorf("%d bytes", n)
 	}
 	q.Text = ""
-	if q != (Question{ID: "req_1", Account: "key_1", Agent: "g7", Session: "ses_1", Subsystem: "risk", Class: policy.SecurityConfidential, Most: 5}) {
+	if q != (Question{ID: "req_1", Account: "key_1", Agent: "g7", Session: "ses_1", Subsystem: "risk", Class: policy.SecurityConfidential, MaxResults: 5}) {
 		t.Errorf("%+v", q)
 	}
 }
@@ -262,8 +262,8 @@ func TestC17WhoseRequestsGetResults(t *testing.T) {
 		"a source's subsystem":           {l: func(_ *Layer, s *Source) { s.Subsystems = rule.Names{"risk"} }},
 		"a source's keys":                {l: func(_ *Layer, s *Source) { s.Keys = rule.Names{"ada"} }, want: true},
 		"a source's other keys":          {l: func(_ *Layer, s *Source) { s.Keys = rule.Names{"eve"} }},
-		"no session":                     {l: func(_ *Layer, s *Source) { s.OfSessions = true }, x: func(x *pipeline.Exchange) { x.Hints.SessionID = "mine" }},
-		"a session":                      {l: func(_ *Layer, s *Source) { s.OfSessions = true }, x: func(x *pipeline.Exchange) { x.Hints.SessionID = session }, want: true},
+		"no session":                     {l: func(_ *Layer, s *Source) { s.SessionsOnly = true }, x: func(x *pipeline.Exchange) { x.Hints.SessionID = "mine" }},
+		"a session":                      {l: func(_ *Layer, s *Source) { s.SessionsOnly = true }, x: func(x *pipeline.Exchange) { x.Hints.SessionID = session }, want: true},
 		"private":                        {x: func(x *pipeline.Exchange) { x.Hints.SecurityClass = policy.SecurityPrivate }},
 		"private by its intent":          {x: func(x *pipeline.Exchange) { x.Intent.Security = policy.SecurityPrivate }},
 		"private by its tier":            {x: func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyNoLog }},
@@ -502,8 +502,8 @@ func FuzzResults(f *testing.F) {
 				t.Fatalf("%+v", r)
 			}
 			last = r.Score
-			if again, ok := wire.ParseSearchResult(partOf(&r)); !ok || again.Text == "" {
-				t.Fatalf("%q is read back as %+v", partOf(&r), again)
+			if again, ok := wire.ParseSearchResult(formatted(&r)); !ok || again.Text == "" {
+				t.Fatalf("%q is read back as %+v", formatted(&r), again)
 			}
 		}
 		if len(got) > most {

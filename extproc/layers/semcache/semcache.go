@@ -1,5 +1,5 @@
-// Package semcache is layer L2, the semantic cache: it answers a question with the stored answer to another one that means the same. It decides which
-// requests are eligible, and what of the store may be served; package semantic compares questions, and the data path serves the answers.
+// Package semcache is layer L2, the semantic cache: it answers a question with the stored answer to another question of the same meaning. It decides which
+// requests are eligible, and which stored answers may be served; package semantic compares questions, and the data path serves the answers.
 package semcache
 
 import (
@@ -24,18 +24,18 @@ type Mode string
 // The modes. The zero value is Off.
 const (
 	Off    Mode = "off"
-	Shadow Mode = "shadow" // they are found and counted, and not served
+	Shadow Mode = "shadow" // they are found and counted, but not served
 	On     Mode = "on"
 )
 
-// Result is what came of one request.
+// Result is the result of a lookup.
 type Result string
 
 // The results.
 const (
 	Hit       Result = "hit"        // a stored answer was served
 	ShadowHit Result = "shadow_hit" // one would have been
-	Below     Result = "below"      // there is a question of the same form, and it is not similar enough
+	Below     Result = "below"      // there are questions of the same form, but none is similar enough
 	Miss      Result = "miss"       // there is no question of the same form
 	NoModel   Result = "no_model"   // the model is not in memory, too slow or too busy
 )
@@ -49,10 +49,10 @@ const (
 	maxBytes  = 1024
 )
 
-// maxTemperature is the highest temperature at which the answer to an equivalent question may stand for a new one (D-31).
+// maxTemperature is the highest temperature at which the answer to an equivalent question may be served (D-31).
 const maxTemperature = 0.7
 
-// DefaultTimeout is how long a question may be compared.
+// DefaultTimeout is the default time limit of a lookup.
 const DefaultTimeout = 50 * time.Millisecond
 
 // Name is the layer's.
@@ -69,10 +69,10 @@ type Layer struct {
 	Pool      bool          // keys of the free plan share answers
 	Timeout   time.Duration // zero means DefaultTimeout
 	Only      Scope
-	Count     func(Result) // nil for nothing
+	Count     func(Result) // called with each result; may be nil
 }
 
-// Scope says for which requests the layer runs. An empty list names all.
+// Scope is the requests for which the layer runs. An empty list means all.
 type Scope struct {
 	Keys       []policy.Account // or names of keys
 	Plans      []policy.Tier
@@ -104,31 +104,31 @@ var profiles = []string{pipeline.ProfileStandard}
 // Profiles implements pipeline.Layer.
 func (Layer) Profiles() []string { return profiles }
 
-// Budget is what the search may take. A question that is not compared in time is answered by a provider.
+// Budget is the time limit of the search. A question that is not compared in time is answered by a provider.
 func (l Layer) Budget() time.Duration { return cmp.Or(l.Timeout, DefaultTimeout) }
 
 // Waits reports whether the request may wait for the model.
 func (l Layer) Waits(x *pipeline.Exchange) bool { return l.Applies(x) }
 
-// Applies reports whether the request may be eligible, as far as is known without its conversation.
+// Applies reports whether the request may be eligible, without parsing its conversation.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
 	r := x.Request
 	return (l.Mode == On || l.Mode == Shadow) && l.Model != nil && r.Op == chat.Generate && r.Choices <= 1 && !r.Thinking && !r.Retrieved && !x.Hints.NoCache &&
 		x.Hints.SecurityClass == policy.SecurityStandard && x.Intent.Security == policy.SecurityStandard && x.MayShare() && !x.ForEnclave() &&
-		cool(r) && l.Only.has(x)
+		hasLowTemperature(r) && l.Only.has(x)
 }
 
-// cool reports whether the request has no temperature, the client's or its profile's, or a low one.
-func cool(r *chat.Request) bool {
-	said := r.Temperature()
-	if said == "" {
+// hasLowTemperature reports whether the request's temperature, the client's or its profile's, is low or not set.
+func hasLowTemperature(r *chat.Request) bool {
+	temperature := r.Temperature()
+	if temperature == "" {
 		return true
 	}
-	t, ok := jsonx.Value{Raw: jsonx.Raw(said)}.Float()
+	t, ok := jsonx.Value{Raw: jsonx.Raw(temperature)}.Float()
 	return ok && t <= maxTemperature
 }
 
-// Request looks for the stored answer to a question that means the same. Without one, the answer to this one is stored.
+// Request looks up the stored answer to a question of the same meaning. Without one, the answer to this question will be stored.
 func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 	control, err := cache.ParseControl(x.Header)
 	if err != nil || control.Off {
@@ -152,18 +152,18 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 		l.Count(result)
 	}
 	x.Log = append(x.Log, pipeline.Entry{Layer: l.Name(), Note: note(result, found.similarity)})
-	l.take(x, t)
+	l.adopt(x, t)
 	if result == Hit {
 		x.Answer, x.Similarity = found.entry, found.similarity
 		return nil
 	}
 	if t.Records() {
-		t.Stored = func(e *cache.Entry) { l.keep(q, place, e) }
+		t.Stored = func(e *cache.Entry) { l.addQuestion(q, place, e) }
 	}
 	return nil
 }
 
-// ticket is the place in the store of a request that is not eligible for the exact cache.
+// ticket is the ticket of a request that is not eligible for the exact cache.
 func (l Layer) ticket(x *pipeline.Exchange, control cache.Control) *cache.Ticket {
 	tenant, r := x.CacheTenant(l.Pool), x.Request
 	t := l.Store.Ticket(tenant, cache.KeyOf(tenant, r), cache.Format{Dialect: r.Dialect, Stream: r.Stream}, control, l.TTL)
@@ -171,8 +171,8 @@ func (l Layer) ticket(x *pipeline.Exchange, control cache.Control) *cache.Ticket
 	return t
 }
 
-// take makes a ticket the request's, unless it is.
-func (l Layer) take(x *pipeline.Exchange, t *cache.Ticket) {
+// adopt sets the request's ticket, unless the exact cache has set it.
+func (l Layer) adopt(x *pipeline.Exchange, t *cache.Ticket) {
 	if x.Cache == t {
 		return
 	}
@@ -197,8 +197,8 @@ type found struct {
 	similarity float64
 }
 
-// search finds the stored answer to the most similar question. least raises the threshold, and never lowers it.
-func (l Layer) search(ctx context.Context, t *cache.Ticket, q *semantic.Question, p semantic.Place, least float64) (found, Result) {
+// search finds the stored answer to the most similar question. minSimilarity can raise the threshold, but not lower it.
+func (l Layer) search(ctx context.Context, t *cache.Ticket, q *semantic.Question, p semantic.Place, minSimilarity float64) (found, Result) {
 	rows, now, err := l.Index.Look(ctx, q.Tenant, p, l.Store.Now())
 	t.RecordState(now, err)
 	ready := l.Model.Ready()
@@ -216,7 +216,7 @@ func (l Layer) search(ctx context.Context, t *cache.Ticket, q *semantic.Question
 	if threshold == 0 {
 		threshold = l.Model.Embedder.Threshold()
 	}
-	threshold = max(threshold, least)
+	threshold = max(threshold, minSimilarity)
 	f := found{}
 	for i := range matches {
 		m := &matches[i]
@@ -230,8 +230,8 @@ func (l Layer) search(ctx context.Context, t *cache.Ticket, q *semantic.Question
 	return found{}, Miss // none of them may be served to this request
 }
 
-// keep adds a question whose answer was stored. An answer that calls tools is for its own question alone.
-func (l Layer) keep(q *semantic.Question, p semantic.Place, e *cache.Entry) {
+// addQuestion adds a question whose answer was stored. Answers that call tools are not added: they are only served to identical requests.
+func (l Layer) addQuestion(q *semantic.Question, p semantic.Place, e *cache.Entry) {
 	for ev := range e.Events {
 		if ev.Kind == chat.ToolStart {
 			return
@@ -240,7 +240,7 @@ func (l Layer) keep(q *semantic.Question, p semantic.Place, e *cache.Entry) {
 	l.Index.Add(q.Tenant, p, q.Row(e))
 }
 
-// note is what X-Bardo-Pipeline says. A miss needs none.
+// note is the note in X-Bardo-Pipeline.
 func note(r Result, similarity float64) string {
 	switch r {
 	case Hit, Miss:
@@ -253,7 +253,7 @@ func note(r Result, similarity float64) string {
 	return ""
 }
 
-// short reports whether a text is not empty, and has at most about 64 tokens: a word has one for each six letters, a sign has one.
+// short reports whether a text is not empty, and has an estimated 64 tokens at most: one for each six letters of a word, and one for each other sign.
 func short(s string) bool {
 	if s == "" || len(s) > maxBytes {
 		return false
