@@ -18,8 +18,8 @@ import (
 
 var long = strings.Repeat("You are an agent that trades. ", 200)
 
-// asked is a request with a system prompt and some turns, between two providers of one model.
-func asked(t *testing.T, account, model, system string, turns ...string) *pipeline.Exchange {
+// request is a request with a system prompt and some turns, between two providers of one model.
+func request(t *testing.T, account, model, system string, turns ...string) *pipeline.Exchange {
 	t.Helper()
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"model":%q,"messages":[{"role":"system","content":%q}`, model, system)
@@ -41,7 +41,7 @@ func asked(t *testing.T, account, model, system string, turns ...string) *pipeli
 	}
 }
 
-// where asks the layer for a request's place; "" if it knows none or has nothing to do with it.
+// where is the provider that the layer prefers for a request; "" if there is none or the layer does not apply.
 func where(t *testing.T, l affinity.Layer, x *pipeline.Exchange) policy.ProviderID {
 	t.Helper()
 	if !l.Applies(x) {
@@ -59,30 +59,30 @@ func newLayer() affinity.Layer {
 
 func TestAConversationReturnsToItsProvider(t *testing.T) {
 	l := newLayer()
-	first := asked(t, "a", "m", long, "hello")
+	first := request(t, "a", "m", long, "hello")
 	if got := where(t, l, first); got != "" {
 		t.Fatalf("a new conversation goes to %q", got)
 	}
 	l.Finish(first, "two", "k")
-	next := asked(t, "a", "m", long, "hello", "hi", "and now?")
+	next := request(t, "a", "m", long, "hello", "hi", "and now?")
 	if got := where(t, l, next); got != "two" || next.Affinity.Key != "k" || next.Affinity.Hash == 0 || next.Affinity.Hash != first.Affinity.Hash {
 		t.Errorf("its next turn goes to %+v, the first went to %+v", next.Affinity, first.Affinity)
 	}
-	other := asked(t, "a", "m", long, "another matter")
+	other := request(t, "a", "m", long, "another matter")
 	if got := where(t, l, other); got != "two" {
 		t.Errorf("another conversation with the same beginning goes to %q", got)
 	}
 }
 
-// TestR09HashingALongConversationStopsAtTheDeadline: nothing is found and nothing remembered of it then. Others are done too soon to be asked.
+// TestR09HashingALongConversationStopsAtTheDeadline: then nothing is found or stored. Shorter ones are hashed before the deadline is first checked.
 func TestR09HashingALongConversationStopsAtTheDeadline(t *testing.T) {
 	l := newLayer()
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := l.Request(over, asked(t, "a", "m", long, "hello")); err != nil {
+	if err := l.Request(over, request(t, "a", "m", long, "hello")); err != nil {
 		t.Errorf("a short one: %v", err)
 	}
-	x := asked(t, "a", "m", strings.Repeat(long, 2<<20/len(long)), "hello", "hi", "and now?")
+	x := request(t, "a", "m", strings.Repeat(long, 2<<20/len(long)), "hello", "hi", "and now?")
 	if err := l.Request(over, x); !errors.Is(err, context.Canceled) || *affinity.Prefixes(x) != nil || x.Affinity.Hash != 0 {
 		t.Errorf("%v: %+v", err, x.Affinity)
 	}
@@ -94,12 +94,12 @@ func TestR09HashingALongConversationStopsAtTheDeadline(t *testing.T) {
 func TestTheLongestPrefixDecides(t *testing.T) {
 	l := newLayer()
 	for turn, by := range map[string]policy.ProviderID{"red": "one", "blue": "two"} {
-		x := asked(t, "a", "m", long, turn)
+		x := request(t, "a", "m", long, turn)
 		where(t, l, x)
 		l.Finish(x, by, "")
 	}
 	for turn, want := range map[string]policy.ProviderID{"red": "one", "blue": "two"} {
-		if got := where(t, l, asked(t, "a", "m", long, turn, "yes", "more")); got != want {
+		if got := where(t, l, request(t, "a", "m", long, turn, "yes", "more")); got != want {
 			t.Errorf("%s goes to %q, want %q", turn, got, want)
 		}
 	}
@@ -107,12 +107,12 @@ func TestTheLongestPrefixDecides(t *testing.T) {
 
 func TestK87AShortPrefixHasNoAffinity(t *testing.T) {
 	l := newLayer()
-	x := asked(t, "a", "m", "short", "hello")
+	x := request(t, "a", "m", "short", "hello")
 	if l.Applies(x) {
 		t.Error("a short request has an affinity")
 	}
 	l.Finish(x, "two", "")
-	big := asked(t, "a", "m", "short", "hello", "hi", long)
+	big := request(t, "a", "m", "short", "hello", "hi", long)
 	if got := where(t, l, big); got != "" {
 		t.Errorf("what follows a trivial beginning goes to %q", got)
 	}
@@ -123,11 +123,11 @@ func TestK87AShortPrefixHasNoAffinity(t *testing.T) {
 
 func TestK91TenantsAndModelsAreSeparate(t *testing.T) {
 	l := newLayer()
-	x := asked(t, "a", "m", long, "hello")
+	x := request(t, "a", "m", long, "hello")
 	where(t, l, x)
 	l.Finish(x, "two", "")
 	for about, other := range map[string]*pipeline.Exchange{
-		"another tenant": asked(t, "b", "m", long, "hello"), "another model": asked(t, "a", "n", long, "hello"),
+		"another tenant": request(t, "b", "m", long, "hello"), "another model": request(t, "a", "n", long, "hello"),
 	} {
 		if got := where(t, l, other); got != "" || (*affinity.Prefixes(other))[0] == (*affinity.Prefixes(x))[0] {
 			t.Errorf("%s goes to %q", about, got)
@@ -137,7 +137,7 @@ func TestK91TenantsAndModelsAreSeparate(t *testing.T) {
 
 func TestK92GatewaysDoNotShareAffinity(t *testing.T) {
 	l, other := newLayer(), newLayer()
-	x, y := asked(t, "a", "m", long, "hello"), asked(t, "a", "m", long, "hello")
+	x, y := request(t, "a", "m", long, "hello"), request(t, "a", "m", long, "hello")
 	where(t, l, x)
 	l.Finish(x, "two", "")
 	if where(t, other, y) != "" || (*affinity.Prefixes(y))[0] == (*affinity.Prefixes(x))[0] {
@@ -145,18 +145,18 @@ func TestK92GatewaysDoNotShareAffinity(t *testing.T) {
 	}
 }
 
-// shelf is what two gateways share.
-type shelf struct {
+// sharedStore is what two gateways share.
+type sharedStore struct {
 	kept map[[16]byte][]byte
 	away bool
 }
 
-func (*shelf) Secret() []byte       { return []byte("secret") }
-func (*shelf) Limit() time.Duration { return time.Second }
+func (*sharedStore) Secret() []byte       { return []byte("secret") }
+func (*sharedStore) Limit() time.Duration { return time.Second }
 
-func (s *shelf) Keep(prefix [16]byte, value []byte, _ time.Duration) { s.kept[prefix] = value }
+func (s *sharedStore) Keep(prefix [16]byte, value []byte, _ time.Duration) { s.kept[prefix] = value }
 
-func (s *shelf) Served(_ context.Context, prefixes [][16]byte) (out [][]byte, err error) {
+func (s *sharedStore) Served(_ context.Context, prefixes [][16]byte) (out [][]byte, err error) {
 	if s.away {
 		return nil, errors.New("away")
 	}
@@ -166,27 +166,27 @@ func (s *shelf) Served(_ context.Context, prefixes [][16]byte) (out [][]byte, er
 	return out, nil
 }
 
-// TestR12GatewaysThatShareAStoreShareAffinity: the latest answer counts, whoever got it; while the store is away each gateway has its own memory.
+// TestR12GatewaysThatShareAStoreShareAffinity: the latest answer counts, of whichever gateway; while the store is unreachable, each gateway uses its own memory.
 func TestR12GatewaysThatShareAStoreShareAffinity(t *testing.T) {
-	both := &shelf{kept: map[[16]byte][]byte{}}
+	both := &sharedStore{kept: map[[16]byte][]byte{}}
 	a, b := newLayer(), newLayer()
 	a.Memory, b.Memory = affinity.New(both), affinity.New(both)
-	x := asked(t, "a", "m", long, "hello")
+	x := request(t, "a", "m", long, "hello")
 	where(t, a, x)
 	a.Finish(x, "two", "key-2")
-	y := asked(t, "a", "m", long, "hello", "hi", "and?")
+	y := request(t, "a", "m", long, "hello", "hi", "and?")
 	if got := where(t, b, y); got != "two" || y.Affinity.Key != "key-2" {
 		t.Errorf("at the other gateway it goes to %q, key %q", got, y.Affinity.Key)
 	}
-	if got := where(t, b, asked(t, "other", "m", long, "hello")); got != "" {
+	if got := where(t, b, request(t, "other", "m", long, "hello")); got != "" {
 		t.Errorf("K-91 another tenant's goes to %q", got)
 	}
 	b.Finish(y, "three", "")
-	if got := where(t, a, asked(t, "a", "m", long, "hello", "hi", "and?", "so", "?")); got != "three" {
+	if got := where(t, a, request(t, "a", "m", long, "hello", "hi", "and?", "so", "?")); got != "three" {
 		t.Errorf("back at the first gateway it goes to %q", got)
 	}
 	both.away = true
-	if got := where(t, a, asked(t, "a", "m", long, "hello", "hi", "and?", "so", "?")); got != "two" {
+	if got := where(t, a, request(t, "a", "m", long, "hello", "hi", "and?", "so", "?")); got != "two" {
 		t.Errorf("without the store it goes to %q", got)
 	}
 	if !a.Waits(y) || newLayer().Waits(y) {
@@ -197,15 +197,15 @@ func TestR12GatewaysThatShareAStoreShareAffinity(t *testing.T) {
 func TestAffinityExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLayer()
-		x := asked(t, "a", "m", long, "hello")
+		x := request(t, "a", "m", long, "hello")
 		where(t, l, x)
 		l.Finish(x, "two", "")
 		time.Sleep(4 * time.Minute) //nolint:forbidigo // synctest's time
-		if got := where(t, l, asked(t, "a", "m", long, "hello")); got != "two" {
+		if got := where(t, l, request(t, "a", "m", long, "hello")); got != "two" {
 			t.Errorf("after four minutes it goes to %q", got)
 		}
 		time.Sleep(2 * time.Minute) //nolint:forbidigo // synctest's time
-		if got := where(t, l, asked(t, "a", "m", long, "hello")); got != "" {
+		if got := where(t, l, request(t, "a", "m", long, "hello")); got != "" {
 			t.Errorf("after six minutes it goes to %q", got)
 		}
 	})
@@ -213,7 +213,7 @@ func TestAffinityExpires(t *testing.T) {
 
 func TestK90TheMemoryIsBounded(t *testing.T) {
 	l := newLayer()
-	x := asked(t, "a", "m", long, "hello")
+	x := request(t, "a", "m", long, "hello")
 	where(t, l, x)
 	const bound = 100_000
 	for i := range bound + 5000 {
@@ -227,7 +227,7 @@ func TestK90TheMemoryIsBounded(t *testing.T) {
 
 func TestWithoutAChoiceTheLayerDoesNotApply(t *testing.T) {
 	l := newLayer()
-	x := asked(t, "a", "m", long, "hello")
+	x := request(t, "a", "m", long, "hello")
 	x.Found = x.Found[:1]
 	if l.Applies(x) {
 		t.Error("it works for a single place")

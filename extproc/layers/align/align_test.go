@@ -28,8 +28,8 @@ var dialects = map[string]wire.Dialect{
 	"gemini": gemini.Dialect{}.ForPath("/v1beta/models/m:generateContent", ""),
 }
 
-// asked is a request of an account for a model.
-func asked(t testing.TB, dialect, body string) *pipeline.Exchange {
+// request is a request of an account for a model.
+func request(t testing.TB, dialect, body string) *pipeline.Exchange {
 	t.Helper()
 	r, err := dialects[dialect].Decode(chat.Generate, header.List{}, "", []byte(body))
 	if err != nil {
@@ -52,7 +52,7 @@ func messages(system string, turns ...string) string {
 	return b.String()
 }
 
-// cacheable says that the request's profile has its prompt cached.
+// cacheable gives the request a profile that wants its prompt cached.
 func cacheable(x *pipeline.Exchange) *pipeline.Exchange {
 	x.Request.Profile = &chat.Profile{Default: chat.Params{MarkCache: true}}
 	return x
@@ -92,7 +92,7 @@ func newLayer() align.Layer { return align.Layer{Memory: align.NewMemory()} }
 func plans(t testing.TB, l align.Layer, prepare func(*pipeline.Exchange) *pipeline.Exchange, bodies ...string) (out []string) {
 	t.Helper()
 	for _, body := range bodies {
-		x := asked(t, "anthropic", body)
+		x := request(t, "anthropic", body)
 		if prepare != nil {
 			x = prepare(x)
 		}
@@ -236,19 +236,19 @@ func TestMarksStandWhereTheyPay(t *testing.T) {
 func TestMarksCanBeTurnedOff(t *testing.T) {
 	l := newLayer()
 	l.NoMarks = true
-	if got := run(t, l, cacheable(asked(t, "anthropic", messages(rules, "1")))); got != "" {
+	if got := run(t, l, cacheable(request(t, "anthropic", messages(rules, "1")))); got != "" {
 		t.Errorf("got %q", got)
 	}
 }
 
-// TestAStreamThatIsTooSlowForTheCacheIsNotMarked: an entry lives five minutes.
+// TestAStreamThatIsTooSlowForTheCacheIsNotMarked: a cache entry expires after five minutes.
 func TestAStreamThatIsTooSlowForTheCacheIsNotMarked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLayer()
 		var got []string
 		for i, wait := range []int{0, 4, 6, 6, 6, 1, 4} {
 			time.Sleep(time.Duration(wait) * time.Minute) //nolint:forbidigo // synctest's time
-			got = append(got, run(t, l, cacheable(asked(t, "anthropic", messages(rules, fmt.Sprint(i))))))
+			got = append(got, run(t, l, cacheable(request(t, "anthropic", messages(rules, fmt.Sprint(i))))))
 		}
 		if want := []string{"all", "all", "all", "", "", "all", "all"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
@@ -256,7 +256,7 @@ func TestAStreamThatIsTooSlowForTheCacheIsNotMarked(t *testing.T) {
 	})
 }
 
-// TestStreamsAreSeparate: what one tenant, model or subsystem sends says nothing of another's.
+// TestK91StreamsAreSeparate: requests of one tenant, model or subsystem do not influence those of another.
 func TestK91StreamsAreSeparate(t *testing.T) {
 	for about, change := range map[string]func(*pipeline.Exchange){
 		"an account":  func(x *pipeline.Exchange) { x.Principal.Account = "b" },
@@ -266,13 +266,13 @@ func TestK91StreamsAreSeparate(t *testing.T) {
 		"a session":   func(x *pipeline.Exchange) { x.Hints.SessionID = "s" },
 	} {
 		l := newLayer()
-		run(t, l, asked(t, "anthropic", messages(rules, "1")))
-		x := asked(t, "anthropic", messages(rules, "2"))
+		run(t, l, request(t, "anthropic", messages(rules, "1")))
+		x := request(t, "anthropic", messages(rules, "2"))
 		change(x)
 		if got := run(t, l, x); got != "" {
 			t.Errorf("%s: %s", about, got)
 		}
-		if got := run(t, l, asked(t, "anthropic", messages(rules, "3"))); got != "all" {
+		if got := run(t, l, request(t, "anthropic", messages(rules, "3"))); got != "all" {
 			t.Errorf("the first one goes on as %q", got)
 		}
 	}
@@ -281,7 +281,7 @@ func TestK91StreamsAreSeparate(t *testing.T) {
 func TestK90TheMemoryIsBounded(t *testing.T) {
 	l := newLayer()
 	for i := range 2500 {
-		x := asked(t, "anthropic", messages(rules, fmt.Sprint(i)))
+		x := request(t, "anthropic", messages(rules, fmt.Sprint(i)))
 		x.Hints.SessionID = fmt.Sprint(i)
 		run(t, l, x)
 	}
@@ -290,7 +290,7 @@ func TestK90TheMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestD35FlaggedBlocksAreOrdered: static first, volatile last, and the mark before these. Everything else keeps its bytes.
+// TestD35FlaggedBlocksAreOrdered: static first, volatile last, with the mark before these. All other bytes are unchanged.
 func TestD35FlaggedBlocksAreOrdered(t *testing.T) {
 	for _, row := range []struct{ about, dialect, body, want, plan string }{
 		{
@@ -330,8 +330,8 @@ func TestD35FlaggedBlocksAreOrdered(t *testing.T) {
 		},
 	} {
 		t.Run(row.about, func(t *testing.T) {
-			x := cacheable(asked(t, row.dialect, row.body))
-			if len(x.Request.Flags) == 0 { // too short to be looked at otherwise
+			x := cacheable(request(t, row.dialect, row.body))
+			if len(x.Request.Flags) == 0 { // otherwise too short for the layer
 				x.Request.Flags = []chat.Flag{{Turn: 99}}
 			}
 			plan := run(t, newLayer(), x)
@@ -343,12 +343,12 @@ func TestD35FlaggedBlocksAreOrdered(t *testing.T) {
 	}
 }
 
-// TestAVolatileLastMessageIsNotMarked: the next request will not have it.
+// TestAVolatileLastMessageIsNotMarked, since the next request will not have it.
 func TestAVolatileLastMessageIsNotMarked(t *testing.T) {
 	l := newLayer()
-	run(t, l, asked(t, "anthropic", messages(rules, "1")))
+	run(t, l, request(t, "anthropic", messages(rules, "1")))
 	body := strings.Replace(messages(rules, "1", "a", "2"), `"content":"2"`, `"content":[{"type":"text","text":"2","bardo":"volatile"}]`, 1)
-	if got := run(t, l, asked(t, "anthropic", body)); got != "all" {
+	if got := run(t, l, request(t, "anthropic", body)); got != "all" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -376,7 +376,7 @@ func TestK26ToolsAreSortedOnlyIfTheirOrderChanges(t *testing.T) {
 		l := newLayer()
 		var x *pipeline.Exchange
 		for i, list := range row.lists {
-			x = asked(t, "openai", with(fmt.Sprint(i), list))
+			x = request(t, "openai", with(fmt.Sprint(i), list))
 			run(t, l, x)
 		}
 		body := string(x.Request.Edit.AppendTo(nil, &x.Request.Doc))

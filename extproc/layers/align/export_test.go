@@ -3,5 +3,5 @@ package align
 // PlainlyChanges is plainlyChanges.
 var PlainlyChanges = plainlyChanges
 
-// Len is how many streams are remembered.
+// Len is the number of stored streams.
 func (m *Memory) Len() int { return m.streams.Len() }

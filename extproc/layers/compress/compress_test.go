@@ -21,8 +21,8 @@ import (
 // call is a call of a tool with its result.
 type call struct{ tool, arguments, result string }
 
-// talk is a conversation of calls in OpenAI's format, one after another, with a mark of the client at the end.
-func talk(calls []call) string {
+// callsBody is a conversation of calls in OpenAI's format, one after another, with a mark of the client at the end.
+func callsBody(calls []call) string {
 	messages := []any{map[string]any{"role": "system", "content": "system"}, map[string]any{"role": "user", "content": "begin"}}
 	for i, c := range calls {
 		id := fmt.Sprintf("call_%d", i)
@@ -36,7 +36,7 @@ func talk(calls []call) string {
 	return string(raw)
 }
 
-// run passes a body through the layer and returns the transcript of what is left, and what was saved.
+// run passes a body through the layer, and returns the resulting transcript and what was saved.
 func run(t testing.TB, body string, cached bool) (*transcript.Transcript, int64) {
 	t.Helper()
 	r, err := openai.Dialect{}.Decode(chat.Generate, header.List{}, "", []byte(body))
@@ -76,10 +76,10 @@ func results(tr *transcript.Transcript) (out []string) {
 
 func long(word string) string { return strings.Repeat(word+" ", 4000) }
 
-// TestD34EqualResultsAreSentOnce: at once, also in the last turn; the same text of another call stays.
+// TestD34EqualResultsAreSentOnce: immediately, also in the last turn; the same text of another call is kept.
 func TestD34EqualResultsAreSentOnce(t *testing.T) {
 	a := call{"Read", `{"path":"a"}`, long("alpha")}
-	got := results(first(run(t, talk([]call{a, {"Read", `{"path":"b"}`, long("alpha")}, a, a}), true)))
+	got := results(first(run(t, callsBody([]call{a, {"Read", `{"path":"b"}`, long("alpha")}, a, a}), true)))
 	want := []string{long("alpha"), long("alpha"), "[The same as the result of call call_0 above.]", "[The same as the result of call call_0 above.]"}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("results are %.300q", got)
@@ -88,7 +88,7 @@ func TestD34EqualResultsAreSentOnce(t *testing.T) {
 
 func first(tr *transcript.Transcript, _ int64) *transcript.Transcript { return tr }
 
-// TestD34OutdatedResultsGoBehindTheLastTurns: without a prompt cache as soon as they are behind the last turns, with one when it pays.
+// TestD34OutdatedResultsGoBehindTheLastTurns: without a prompt cache as soon as they are before the last turns, with one when it pays.
 func TestD34OutdatedResultsGoBehindTheLastTurns(t *testing.T) {
 	old := strings.Repeat(long("old"), 2)
 	calls := []call{{"Read", `{"path":"a"}`, old}, {"Read", `{"path":"a"}`, long("new")}}
@@ -96,29 +96,29 @@ func TestD34OutdatedResultsGoBehindTheLastTurns(t *testing.T) {
 		calls = append(calls, call{"Think", fmt.Sprint(i), fmt.Sprint("short ", i)})
 	}
 	for n := 2; n <= len(calls); n++ {
-		got := results(first(run(t, talk(calls[:n]), false)))
+		got := results(first(run(t, callsBody(calls[:n]), false)))
 		gone := got[0] != old
 		if want := n >= 6; gone != want || got[1] != long("new") {
 			t.Errorf("after %d calls the outdated result is gone: %v, want %v; the new one: %.20q", n, gone, want, got[1])
 		}
 	}
-	if got := results(first(run(t, talk(calls), true))); got[0] != old {
+	if got := results(first(run(t, callsBody(calls), true))); got[0] != old {
 		t.Errorf("with a cache, in a short conversation: %.40q", got[0])
 	}
 	for i := range 8 {
 		calls = append(calls, call{"Think", fmt.Sprint(6 + i), fmt.Sprint("short ", i)})
 	}
-	if got := results(first(run(t, talk(calls), true))); !strings.HasPrefix(got[0], "[Out of date") {
+	if got := results(first(run(t, callsBody(calls), true))); !strings.HasPrefix(got[0], "[Out of date") {
 		t.Errorf("with a cache, in a long one: %.40q", got[0])
 	}
 	big := append([]call{calls[0], calls[1]}, call{"Other", "{}", strings.Repeat(long("much"), 20)})
 	big = append(big, calls[2:]...)
-	if got := results(first(run(t, talk(big), true))); got[0] != old {
+	if got := results(first(run(t, callsBody(big), true))); got[0] != old {
 		t.Errorf("although writing the cache again costs more: %.40q", got[0])
 	}
 }
 
-// TestD34JSONLosesItsWhiteSpace: where it is no file that an agent may edit.
+// TestD34JSONLosesItsWhiteSpace, unless it is a file that an agent may edit.
 func TestD34JSONLosesItsWhiteSpace(t *testing.T) {
 	rows := make([]map[string]any, 400)
 	for i := range rows {
@@ -131,14 +131,14 @@ func TestD34JSONLosesItsWhiteSpace(t *testing.T) {
 		for i := range 5 {
 			calls = append(calls, call{"Think", fmt.Sprint(i), "short"})
 		}
-		if got := results(first(run(t, talk(calls), false)))[0]; got != want {
+		if got := results(first(run(t, callsBody(calls), false)))[0]; got != want {
 			t.Errorf("%s: the result is %.80q", tool, got)
 		}
 	}
 }
 
-// TestK73K74HistoriesStayWhole: whatever the calls, every call keeps its result, everything but results keeps its bytes, no request grows, and a longer
-// conversation begins with what was sent before, unless that saves tokens.
+// TestK73K74HistoriesStayWhole: for any calls, every call keeps its result, only results are changed, no request grows, and a longer conversation begins with
+// what was sent before, unless a change saves tokens.
 func TestK73K74HistoriesStayWhole(t *testing.T) {
 	for seed := range uint64(150) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -150,7 +150,7 @@ func TestK73K74HistoriesStayWhole(t *testing.T) {
 			})
 		}
 		for _, cached := range []bool{false, true} {
-			body := talk(calls)
+			body := callsBody(calls)
 			was, err := openai.Dialect{}.Decode(chat.Generate, header.List{}, "", []byte(body))
 			if err != nil {
 				t.Fatal(err)
@@ -185,7 +185,7 @@ func callsIn(tr *transcript.Transcript, turn int) string {
 
 // FuzzAnyConversation: a document of any shape passes without a panic, and does not grow.
 func FuzzAnyConversation(f *testing.F) {
-	f.Add(talk([]call{{"Read", "{}", long("a")}, {"Read", "{}", long("a")}, {"Read", "{}", long("b")}}))
+	f.Add(callsBody([]call{{"Read", "{}", long("a")}, {"Read", "{}", long("a")}, {"Read", "{}", long("b")}}))
 	f.Fuzz(func(t *testing.T, body string) {
 		r, err := anthropic.Dialect{}.Decode(chat.Generate, header.List{}, "", []byte(body))
 		if err != nil {
@@ -198,10 +198,10 @@ func FuzzAnyConversation(f *testing.F) {
 	})
 }
 
-// changeOf is what the layer says of where it changed a conversation.
+// changeOf is the layer's report about where it changed a conversation.
 func changeOf(t *testing.T, calls []call, knob int) pipeline.Entry {
 	t.Helper()
-	r, err := openai.Dialect{}.Decode(chat.Generate, header.List{}, "", []byte(talk(calls)))
+	r, err := openai.Dialect{}.Decode(chat.Generate, header.List{}, "", []byte(callsBody(calls)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func changeOf(t *testing.T, calls []call, knob int) pipeline.Entry {
 	return x.Log[0]
 }
 
-// TestWhereAHistoryChanges decides what a saving is worth: what is new was in no cache; a change of what the request before had makes the cache useless from
+// TestWhereAHistoryChanges: the value of a saving depends on it. New parts were in no cache; a change of what the previous request had invalidates the cache from
 // there on, once.
 func TestWhereAHistoryChanges(t *testing.T) {
 	a := call{"Read", `{"path":"a"}`, long("alpha")}
@@ -234,7 +234,7 @@ func TestWhereAHistoryChanges(t *testing.T) {
 		e := changeOf(t, calls, 0)
 		if e.Change.Again > 0 {
 			moved++
-			if most := int64(len(talk(calls))) * 2 / 7; e.Change.Again < 4000 || e.Change.Again > most-e.Saved || e.Change.New != 0 || e.Change.Before > 100 {
+			if most := int64(len(callsBody(calls))) * 2 / 7; e.Change.Again < 4000 || e.Change.Again > most-e.Saved || e.Change.New != 0 || e.Change.Before > 100 {
 				t.Errorf("the horizon moves: %+v of %d", e, most)
 			}
 		}
@@ -245,7 +245,7 @@ func TestWhereAHistoryChanges(t *testing.T) {
 	}
 }
 
-// TestWhatWasSentAsItIsStays: the requests before were too short for this layer, so a prompt had the result that is repeated, and the provider's cache has it.
+// TestWhatWasSentAsItIsStays: earlier requests were too short for the layer, so that the provider's cache has the repeated result.
 func TestWhatWasSentAsItIsStays(t *testing.T) {
 	short := strings.Repeat("alpha ", 600)
 	a, json := call{"Read", `{"path":"a"}`, short}, call{"List", `{}`, "{ \"a\":   \"" + short + "\" }"}
@@ -268,7 +268,7 @@ func TestWhatWasSentAsItIsStays(t *testing.T) {
 	}
 }
 
-// TestWhatWasSentAsItIsDecidesNothing: a change that would have paid before the layer began was not made, and is weighed by what the request is now.
+// TestWhatWasSentAsItIsDecidesNothing: a change that would have paid in a request that was too short for the layer is decided by the present request.
 func TestWhatWasSentAsItIsDecidesNothing(t *testing.T) {
 	calls := []call{{"Read", `{"path":"a"}`, strings.Repeat("old ", 2900)}, {"Read", `{"path":"a"}`, strings.Repeat("new ", 100)}}
 	for i := range 14 {
@@ -282,7 +282,7 @@ func TestWhatWasSentAsItIsDecidesNothing(t *testing.T) {
 	}
 }
 
-// TestAChangeThatSavesNothingIsNotMade: what stands in the place of a repetition is shorter than the note that it is out of date.
+// TestAChangeThatSavesNothingIsNotMade: the note for a repetition is shorter than the note for an outdated result.
 func TestAChangeThatSavesNothingIsNotMade(t *testing.T) {
 	a := call{"Read", `{"path":"a"}`, long("old")}
 	calls := []call{a, a, {"Read", `{"path":"a"}`, long("new")}}
@@ -290,7 +290,7 @@ func TestAChangeThatSavesNothingIsNotMade(t *testing.T) {
 		calls = append(calls, call{"Think", fmt.Sprint(i), fmt.Sprint("short ", i)})
 	}
 	const repeated = "[The same as the result of call call_0 above.]"
-	if got := results(first(run(t, talk(calls), false))); !strings.HasPrefix(got[0], "[Out of date") || got[1] != repeated {
+	if got := results(first(run(t, callsBody(calls), false))); !strings.HasPrefix(got[0], "[Out of date") || got[1] != repeated {
 		t.Errorf("results are %.200q", got)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// reading is a conversation of Anthropic's format in which a file is read again after it changed, and so many short answers follow. The client marks its last
-// message for the provider's cache.
+// reading is a conversation in Anthropic's format in which a file is read again after it changed, and n short answers follow. The client sets a cache mark at its
+// last message.
 func reading(answers int, ttl string) string {
 	var messages []any
 	say := func(role string, content any) {
@@ -46,8 +46,8 @@ func claude(x *pipeline.Exchange) {
 	x.Found = []policy.Resolution{{Provider: "p", Model: "m", MinCache: 1024, Prices: policy.Prices{Input: 3_000_000, CachedInput: 300_000, CacheWrite: 3_750_000}}}
 }
 
-// TestD34WhatTheCacheHasForgottenIsShortenedAtNoCost: a change that would not pay while the provider's cache has the prompt is made when the conversation goes
-// on after its lifetime, which a client may make an hour, and stays from then on.
+// TestD34WhatTheCacheHasForgottenIsShortenedAtNoCost: a change that would not pay while the provider's cache has the prompt is made when the conversation
+// continues after the cache's lifetime, which a client may set to an hour, and is kept from then on.
 func TestD34WhatTheCacheHasForgottenIsShortenedAtNoCost(t *testing.T) {
 	now := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 	clock.Replace(func() time.Time { return now })
@@ -75,7 +75,7 @@ func TestD34WhatTheCacheHasForgottenIsShortenedAtNoCost(t *testing.T) {
 	}
 }
 
-// TestD34PricesDecideWhenAHistoryIsShortened: at once without a prompt cache; the cheaper it is to write to the cache again, the earlier.
+// TestD34PricesDecideWhenAHistoryIsShortened: immediately without a prompt cache; the cheaper it is to write to the cache again, the earlier.
 func TestD34PricesDecideWhenAHistoryIsShortened(t *testing.T) {
 	first := func(p policy.Prices, minCache int) int {
 		for n := 1; n < 120; n++ {

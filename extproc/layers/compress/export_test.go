@@ -15,7 +15,7 @@ func Facts(text string) (out []string) {
 	return out
 }
 
-// Holds is holds for tests.
+// Holds is contains.
 func Holds(text, fact string) bool { return contains(text, fact) }
 
 // Page is page.

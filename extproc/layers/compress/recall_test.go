@@ -18,7 +18,7 @@ const someTools = `"tools":[{"type":"function","function":{"name":"Read"}},{"typ
 // recalling runs the layer with recall on a conversation with tools.
 func recalling(t *testing.T, calls []call, change func(*pipeline.Exchange)) *pipeline.Exchange {
 	t.Helper()
-	r, err := openai.Dialect{}.Decode(chat.Generate, nil, "", []byte(strings.Replace(talk(calls), `"messages"`, someTools, 1)))
+	r, err := openai.Dialect{}.Decode(chat.Generate, nil, "", []byte(strings.Replace(callsBody(calls), `"messages"`, someTools, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func recall(x *pipeline.Exchange, args string) pipeline.Result {
 	return x.RoundResults(context.Background(), []chat.ToolCall{{ID: "c", Name: "bardo_recall", Args: args}})[0]
 }
 
-// TestB15WhatIsLeftOutIsFetchedBack, part by part where it is long; and it is counted.
+// TestB15WhatIsLeftOutIsFetchedBack, in parts if it is long; and it is counted.
 func TestB15WhatIsLeftOutIsFetchedBack(t *testing.T) {
 	x := recalling(t, outdated(6), nil)
 	doc := string(x.Request.Doc.Bytes)
@@ -102,7 +102,7 @@ func TestRecallIsOfferedOnlyWhereSomethingIsLost(t *testing.T) {
 	}
 }
 
-// TestRecallKeepsThePromptsBeginning: tools and history are the same from turn to turn once it is offered, and ids do not move.
+// TestRecallKeepsThePromptsBeginning: once it is offered, tools and history are the same from turn to turn, and ids do not change.
 func TestRecallKeepsThePromptsBeginning(t *testing.T) {
 	before := recalling(t, outdated(6), nil)
 	for n := 7; n < 12; n++ {
@@ -115,20 +115,19 @@ func TestRecallKeepsThePromptsBeginning(t *testing.T) {
 	}
 }
 
-// TestRecallMustPayForItsDefinition: behind a long prompt, which would have to be written to the provider's cache again, what could be left out stays for as
-// long as that costs more.
+// TestRecallMustPayForItsDefinition: after a long prompt, which would have to be written to the provider's cache again, nothing is left out until it saves more.
 func TestRecallMustPayForItsDefinition(t *testing.T) {
 	calls := append([]call{{"Other", "{}", strings.Repeat(long("much"), 6)}}, outdated(6)...)
 	if x := recalling(t, calls, nil); x.Rounds() != 0 || strings.Contains(string(x.Request.Doc.Bytes), "[Out of date") {
 		t.Error("the whole prompt is written to the cache again")
 	}
-	tr, _ := run(t, talk(calls), true)
+	tr, _ := run(t, callsBody(calls), true)
 	if got := results(tr); !strings.HasPrefix(got[1], "[Out of date") {
 		t.Errorf("where no tool is added, it pays: %.60q", got[1])
 	}
 }
 
-// TestThePartsOfAResultAreTheWhole: what stands where one part ends and the next begins is in one of them, and a placeholder in one alone.
+// TestThePartsOfAResultAreTheWhole: each character is in exactly one part, and placeholders are not split.
 func TestThePartsOfAResultAreTheWhole(t *testing.T) {
 	const holder, most = "<EMAIL_3F2A9C7K>", 200
 	for shift := range 40 {

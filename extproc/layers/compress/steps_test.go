@@ -15,7 +15,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// file is a text of so many lines that have nothing in common with those of another name.
+// file is a text of n lines that have nothing in common with those of another name.
 func file(name string, lines int) []string {
 	out := make([]string, lines)
 	for i := range out {
@@ -24,13 +24,13 @@ func file(name string, lines int) []string {
 	return out
 }
 
-// TestC11NearlyEqualResultsAreToldApart: the newest is whole, and nothing of the older one is lost, whatever differs.
+// TestC11NearlyEqualResultsAreToldApart: the newest is kept, and nothing of the older one is lost, whatever differs.
 func TestC11NearlyEqualResultsAreToldApart(t *testing.T) {
 	whole := file("a", 300)
 	edited := slices.Concat(whole[:10], []string{"new one", "new two"}, whole[12:200], whole[203:250], []string{"more"}, whole[250:])
 	calls := []call{{"Read", `{"path":"a"}`, strings.Join(whole, "\n")}, {"Read", `{"path":"a","numbers":true}`, strings.Join(edited, "\n")}}
 	calls = append(calls, thoughts(5)...)
-	got := results(first(run(t, talk(calls), false)))
+	got := results(first(run(t, callsBody(calls), false)))
 	if got[1] != calls[1].result {
 		t.Errorf("the newest is %.200q", got[1])
 	}
@@ -41,7 +41,7 @@ func TestC11NearlyEqualResultsAreToldApart(t *testing.T) {
 	}
 }
 
-// thoughts are calls that say little.
+// thoughts are calls with short results.
 func thoughts(n int) (out []call) {
 	for i := range n {
 		out = append(out, call{"Think", fmt.Sprint("t", i), fmt.Sprint("short ", i)})
@@ -49,8 +49,8 @@ func thoughts(n int) (out []call) {
 	return out
 }
 
-// TestC11WhatAnotherResultNeedsStaysWhole: a result that an older one is told apart from does not go out of date, unless the new result of its call takes its
-// place there, too.
+// TestC11WhatAnotherResultNeedsStaysWhole: a result that is the base of an older one is not replaced as outdated, unless the new result of its call becomes the
+// base.
 func TestC11WhatAnotherResultNeedsStaysWhole(t *testing.T) {
 	a := file("a", 300)
 	part, again := slices.Concat(a[:299], []string{"end"}), slices.Concat(a[:298], []string{"other", "end"})
@@ -65,7 +65,7 @@ func TestC11WhatAnotherResultNeedsStaysWhole(t *testing.T) {
 		{"it is not", join(other), [3]string{"[Nearly the same as the result of call call_1 below.", join(part), join(other)}},
 	} {
 		calls := append([]call{{"Read", "whole", join(a)}, {"Read", "part", join(part)}, {"Read", "part", row.second}}, thoughts(6)...)
-		got := results(first(run(t, talk(calls), false)))
+		got := results(first(run(t, callsBody(calls), false)))
 		for i, want := range row.want {
 			if !strings.HasPrefix(got[i], want) {
 				t.Errorf("%s: result %d is %.90q, want %.90q", row.about, i, got[i], want)
@@ -74,7 +74,7 @@ func TestC11WhatAnotherResultNeedsStaysWhole(t *testing.T) {
 	}
 }
 
-// FuzzDifferencesLoseNothing: the hunks make one text of the other.
+// FuzzDifferencesLoseNothing: applying the hunks to one text gives the other.
 func FuzzDifferencesLoseNothing(f *testing.F) {
 	f.Add("a\nb\nc", "a\nx\nc")
 	f.Add("", "a")
@@ -130,7 +130,7 @@ func TestDifferencesLoseNothing(t *testing.T) {
 	}
 }
 
-// TestC11TerminalsAreSentAsTheyLook: at once, and only those of terminals.
+// TestC11TerminalsAreSentAsTheyLook: immediately, and only results of terminals.
 func TestC11TerminalsAreSentAsTheyLook(t *testing.T) {
 	var raw, shown strings.Builder
 	for i := range 200 {
@@ -142,7 +142,7 @@ func TestC11TerminalsAreSentAsTheyLook(t *testing.T) {
 	raw.WriteString(strings.Repeat("plain ", 2000))
 	shown.WriteString(strings.Repeat("plain ", 2000))
 	for tool, want := range map[string]string{"Bash": shown.String(), "run_command": shown.String(), "read_file": raw.String(), "fetch": raw.String()} {
-		tr, saved := run(t, talk([]call{{tool, "{}", raw.String()}}), true)
+		tr, saved := run(t, callsBody([]call{{tool, "{}", raw.String()}}), true)
 		if got := results(tr)[0]; got != want || (saved > 0) != (want != raw.String()) {
 			t.Errorf("%s: %.80q, %d saved", tool, got, saved)
 		}
@@ -151,7 +151,7 @@ func TestC11TerminalsAreSentAsTheyLook(t *testing.T) {
 
 // chatter is a conversation of calls, with texts of the user before some of them.
 func chatter(calls []call, says map[int]string) string {
-	body := talk(calls)
+	body := callsBody(calls)
 	for i, text := range says {
 		at := fmt.Sprintf(`{"content":"thought %d"`, i)
 		body = strings.Replace(body, at, fmt.Sprintf(`{"content":%q,"role":"user"},%s`, text, at), 1)
@@ -165,8 +165,8 @@ const (
 		"cloud cover, precipitation, temperature anomalies, coastal fog, alpine snow, monsoon onset, drought index and dewpoint spread?"
 )
 
-// TestC11IrrelevantResultsAreLeftOut: once the user asks for something else, and nothing that is said or called has a word of the result any more. Lines that
-// state a rule stay.
+// TestC11IrrelevantResultsAreLeftOut: once the user asks for something else, and no message or call since has a word of the result. Lines that state a rule are
+// kept.
 func TestC11IrrelevantResultsAreLeftOut(t *testing.T) {
 	result := strings.Repeat(invoices+"\n", 300) + "Refunds must not exceed 500 USD.\n" + strings.Repeat(invoices+"\n", 20)
 	for _, row := range []struct {
@@ -194,7 +194,7 @@ func TestC11IrrelevantResultsAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestC11ARepetitionOfWhatWasLeftOutIsWhole: it does not refer to what is gone.
+// TestC11ARepetitionOfWhatWasLeftOutIsWhole: it does not refer to the omitted result.
 func TestC11ARepetitionOfWhatWasLeftOutIsWhole(t *testing.T) {
 	result := strings.Repeat(invoices+"\n", 300)
 	calls := append([]call{{"list_open", `{}`, result}}, thoughts(10)...)
@@ -205,9 +205,9 @@ func TestC11ARepetitionOfWhatWasLeftOutIsWhole(t *testing.T) {
 	}
 }
 
-// TestD30EnclavesGetWhatWasSent: the layer leaves requests for an enclave alone.
+// TestD30EnclavesGetWhatWasSent: requests to enclaves are not changed.
 func TestD30EnclavesGetWhatWasSent(t *testing.T) {
-	r, err := openai.Dialect{}.Decode(chat.Generate, nil, "", []byte(talk([]call{{"Read", "{}", long("a")}, {"Read", "{}", long("a")}})))
+	r, err := openai.Dialect{}.Decode(chat.Generate, nil, "", []byte(callsBody([]call{{"Read", "{}", long("a")}, {"Read", "{}", long("a")}})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,10 +228,10 @@ func TestD30EnclavesGetWhatWasSent(t *testing.T) {
 	}
 }
 
-// TestEachStepCanBeLeftOut: what it saves is saved no more, and the layer still reports what the others save.
+// TestEachStepCanBeLeftOut: then it saves nothing, and the layer still reports the savings of the others.
 func TestEachStepCanBeLeftOut(t *testing.T) {
 	a := call{"Read", `{"path":"a"}`, long("alpha")}
-	body := talk(append([]call{a, a, {"Read", `{"path":"a"}`, long("beta")}}, thoughts(6)...))
+	body := callsBody(append([]call{a, a, {"Read", `{"path":"a"}`, long("beta")}}, thoughts(6)...))
 	log := func(l pipeline.Layer) pipeline.Entry {
 		r, err := openai.Dialect{}.Decode(chat.Generate, nil, "", []byte(body))
 		if err != nil {
@@ -254,8 +254,7 @@ func TestEachStepCanBeLeftOut(t *testing.T) {
 	}
 }
 
-// TestTheTranscriptKeepsItsCalls is a law of all steps together: whatever is left of results, calls and turns are what they were, and no text but results
-// changes.
+// TestTheTranscriptKeepsItsCalls is a property of all steps together: only results are changed; calls, turns and other texts are not.
 func TestTheTranscriptKeepsItsCalls(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 7))

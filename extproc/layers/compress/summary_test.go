@@ -23,14 +23,14 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// summariser is a cheap model that says the same each time.
+// summariser is a fake model that always gives the same answer.
 type summariser struct {
 	says  string
 	cut   bool // its answers are cut off
 	err   error
 	calls []*pipeline.SideCall
 	price policy.Price
-	none  bool // nobody may be called
+	none  bool // there is no provider
 }
 
 func (s *summariser) Offer(c *pipeline.SideCall) (pipeline.SideOffer, bool) {
@@ -52,7 +52,7 @@ type conversation struct {
 	turns   []map[string]any // messages in OpenAI's format
 }
 
-// prose is a text of so many words that says nothing in particular.
+// prose is a text of n words without facts.
 func prose(n int) string {
 	return strings.TrimSpace(strings.Repeat("and then it went on as before ", n/6+1))
 }
@@ -213,8 +213,8 @@ func noteOf(x *pipeline.Exchange) string {
 	return x.Log[0].Note
 }
 
-// TestC10OldTurnsAreSummarised: in every format, with the first question and the results gone, the last turns and the newest question whole; and the next turn
-// begins with the same bytes without another call.
+// TestC10OldTurnsAreSummarised: in every format, without the first question and the results, with the last turns and the newest question unchanged; and the next
+// request begins with the same bytes without another call.
 func TestC10OldTurnsAreSummarised(t *testing.T) {
 	for d := range dialects {
 		l, side := summarising(compress.SummaryOn), &summariser{says: "The user asked this and that."}
@@ -252,7 +252,7 @@ func TestC10OldTurnsAreSummarised(t *testing.T) {
 // prefixOf is a text up to the end of another one in it.
 func prefixOf(text, end string) string { return text[:strings.LastIndex(text, end)+len(end)] }
 
-// whole says what is broken of a request: a call without a result, a result without a call, or two turns of the system.
+// whole reports what is invalid in a request: a call without a result, a result without a call, or two turns of the system.
 func whole(t testing.TB, x *pipeline.Exchange) string {
 	t.Helper()
 	tr, err := transcript.Of(x.Request)
@@ -278,7 +278,7 @@ func whole(t testing.TB, x *pipeline.Exchange) string {
 	return ""
 }
 
-// TestC10WithoutAGoodSummaryTheHistoryIsSentAsItIs: and no other is asked for in the turns after that.
+// TestC10WithoutAGoodSummaryTheHistoryIsSentAsItIs, and no other is requested in the next turns.
 func TestC10WithoutAGoodSummaryTheHistoryIsSentAsItIs(t *testing.T) {
 	for _, row := range []struct {
 		about string
@@ -343,7 +343,7 @@ func TestC10ShadowReportsAndChangesNothing(t *testing.T) {
 	}
 }
 
-// TestD34WhatMattersIsInTheSummary: what occurs later, what was decided and what the user demanded is in what is sent, word for word where the model left it out.
+// TestD34WhatMattersIsInTheSummary: facts that occur later, decisions and the user's demands are sent, verbatim if the model left them out.
 func TestD34WhatMattersIsInTheSummary(t *testing.T) {
 	l, side, c := summarising(compress.SummaryOn), &summariser{says: "They talked about the pool."}, &conversation{dialect: chat.OpenAI}
 	c.turns = append(c.turns,
@@ -392,8 +392,8 @@ func TestFacts(t *testing.T) {
 	}
 }
 
-// TestK73WhatMustStayIsNotSummarised: images, system messages, the newest message of the user, and everything before them; a conversation that its provider
-// stores; what a caller without a key says in confidence.
+// TestK73WhatMustStayIsNotSummarised: images, system messages, the newest message of the user, and everything before them; conversations that the provider
+// stores; secret requests of callers without a key.
 func TestK73WhatMustStayIsNotSummarised(t *testing.T) {
 	image := map[string]any{"role": "user", "content": []any{map[string]any{"type": "text", "text": "See picture."}, map[string]any{"type": "image_url", "image_url": map[string]any{"url": "data:image/png;base64,AAAA"}}}}
 	system := map[string]any{"role": "system", "content": "Be brief from now on."}
@@ -429,8 +429,8 @@ func TestK73WhatMustStayIsNotSummarised(t *testing.T) {
 	}
 }
 
-// TestK73K74SummariesKeepConversationsWhole: however many calls run at the same time, and wherever a conversation is cut; no request grows; the same
-// conversation gives the same bytes; each turn begins with what the turn before sent, but where a summary or the horizon moved.
+// TestK73K74SummariesKeepConversationsWhole: with any number of parallel calls, and wherever a conversation ends; no request grows; the same conversation gives
+// the same bytes; each request begins with the previous one, unless a summary or the horizon moved.
 func TestK73K74SummariesKeepConversationsWhole(t *testing.T) {
 	names := []chat.Dialect{chat.OpenAI, chat.Anthropic, chat.Gemini, chat.Responses}
 	for seed := range uint64(max(4, racetest.Less(24))) {
@@ -477,7 +477,7 @@ func TestK73K74SummariesKeepConversationsWhole(t *testing.T) {
 	}
 }
 
-// TestASummaryIsOfOneConversation: of one account with one model, and of one system prompt, wherever that stands.
+// TestASummaryIsOfOneConversation: of one account, one model, and one system prompt, wherever that is in the document.
 func TestASummaryIsOfOneConversation(t *testing.T) {
 	l, side, c := summarising(compress.SummaryOn), &summariser{says: "The user asked this and that."}, &conversation{dialect: chat.Anthropic}
 	for i := range 14 {
@@ -503,7 +503,7 @@ func TestASummaryIsOfOneConversation(t *testing.T) {
 	}
 }
 
-// TestASummaryGoesOnFromTheOneBefore: when the conversation is long again, the new one is made of the old one and of what came after it.
+// TestASummaryGoesOnFromTheOneBefore: when the conversation is long again, the new one is made of the old one and the turns after it.
 func TestASummaryGoesOnFromTheOneBefore(t *testing.T) {
 	l, side, c := summarising(compress.SummaryOn), &summariser{says: "First record."}, &conversation{dialect: chat.OpenAI}
 	for i := range 60 {

@@ -52,7 +52,7 @@ func exchange(tb testing.TB, d wire.Dialect, body string) *pipeline.Exchange {
 	return &pipeline.Exchange{Request: r}
 }
 
-// run runs the layer, and returns the body that it leaves.
+// run runs the layer, and returns the resulting body.
 func run(tb testing.TB, l defi.Layer, x *pipeline.Exchange) string {
 	tb.Helper()
 	if !l.Applies(x) {
@@ -68,7 +68,7 @@ func run(tb testing.TB, l defi.Layer, x *pipeline.Exchange) string {
 }
 
 func user(text string) string {
-	b, _ := json.Marshal(text) // it can be
+	b, _ := json.Marshal(text) // never fails
 	return `{"model":"m","messages":[{"role":"user","content":` + string(b) + `}]}`
 }
 
@@ -185,7 +185,7 @@ func TestR11FactsAreBoundedAndForbidden(t *testing.T) {
 	}
 }
 
-// TestX11FactsAreForTheirPlans: of keys, where the operator names some; else for all.
+// TestX11FactsAreForTheirPlans: if the operator lists plans, only their keys get facts.
 func TestX11FactsAreForTheirPlans(t *testing.T) {
 	for _, tier := range []policy.Tier{"", policy.TierFree, policy.TierPro, policy.TierGolem} {
 		x := exchange(t, openai.Dialect{}, user("WETH"))
@@ -220,7 +220,7 @@ func TestR11ABadFileIsAnErrorThatSaysWhere(t *testing.T) {
 	}
 }
 
-// FuzzRequest: whatever a conversation says, the request stays valid JSON, and no more than the bound is added.
+// FuzzRequest: for any text, the request stays valid JSON, and no more than the limit is added.
 func FuzzRequest(f *testing.F) {
 	f.Add("USDC on Base", true)
 	f.Add("0x4200000000000000000000000000000000000006 \x00\\\"", false)
@@ -246,7 +246,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// FuzzParse: a file is facts, or an error.
+// FuzzParse: any file is parsed, or an error.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(known))
 	f.Add([]byte(`{"tokens":[{"symbol":"A","chain":1,"address":"0x4200000000000000000000000000000000000006","decimals":1}]}`))

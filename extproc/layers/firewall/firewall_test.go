@@ -61,7 +61,7 @@ func prepared(t testing.TB, d chat.Dialect, more string, l firewall.Layer) (*pip
 	return x, pipeline.New(l).Request(t.Context(), x)
 }
 
-// piece is what a stream has of a call.
+// piece is a part of a call in a stream.
 type piece struct{ name, args string }
 
 // stream is an answer in a provider's format: a text and calls, each call's arguments in pieces of n bytes. Calls are interleaved where the format allows it.
@@ -156,7 +156,7 @@ func cut(s string, n int) (out []string) {
 	return append(out, s)
 }
 
-// pass has a provider's stream read, judged, and written for the client of an exchange. cuts are where its bytes are cut.
+// pass decodes a provider's stream, passes it through the layer, and encodes it for the client of an exchange. cuts are where its bytes are split.
 func pass(t testing.TB, x *pipeline.Exchange, from chat.Dialect, body string, cuts ...int) (string, error) {
 	t.Helper()
 	dec := formats.NewDecoder(from, x.Request, 200, header.List{{Name: "content-type", Value: "text/event-stream"}})
@@ -192,16 +192,16 @@ func pass(t testing.TB, x *pipeline.Exchange, from chat.Dialect, body string, cu
 	return string(out), nil
 }
 
-// said is what a client reads.
-type said struct {
+// clientAnswer is an answer as a client reads it.
+type clientAnswer struct {
 	text   string
 	calls  []piece
 	reason chat.StopReason
 	starts int
 }
 
-// read reads what was written for a client with the decoder of its format.
-func read(t testing.TB, d chat.Dialect, body string) (s said) {
+// read decodes an answer in the client's format.
+func read(t testing.TB, d chat.Dialect, body string) (s clientAnswer) {
 	t.Helper()
 	r := &chat.Request{Dialect: d, Stream: true, Choices: 1}
 	dec := formats.NewDecoder(d, r, 200, header.List{{Name: "content-type", Value: "text/event-stream"}})
@@ -230,7 +230,7 @@ func read(t testing.TB, d chat.Dialect, body string) (s said) {
 
 var all = []chat.Dialect{chat.OpenAI, chat.Anthropic, chat.Responses, chat.Gemini}
 
-// condition is a condition that a test knows to be right.
+// condition compiles a valid condition.
 func condition(t testing.TB, text string) *rule.Condition {
 	t.Helper()
 	c, err := rule.ParseCondition(text)
@@ -240,7 +240,7 @@ func condition(t testing.TB, text string) *rule.Condition {
 	return c
 }
 
-// TestK01K07AnAnswerWithoutViolationsPassesByteForByte: wherever it is cut, with parallel and interleaved calls.
+// TestK01K07AnAnswerWithoutViolationsPassesByteForByte, wherever it is split, with parallel and interleaved calls.
 func TestK01K07AnAnswerWithoutViolationsPassesByteForByte(t *testing.T) {
 	t.Parallel()
 	for _, d := range all {
@@ -258,7 +258,7 @@ func TestK01K07AnAnswerWithoutViolationsPassesByteForByte(t *testing.T) {
 	}
 }
 
-// TestK03K09ARemovedCallLeavesATextAndTheRightReason: for each provider's and each client's format.
+// TestK03K09ARemovedCallLeavesATextAndTheRightReason, for each provider's and each client's format.
 func TestK03K09ARemovedCallLeavesATextAndTheRightReason(t *testing.T) {
 	t.Parallel()
 	const price, small, large = `{"of":"ETH"}`, `{"usd":5}`, `{"usd":5000}`
@@ -297,7 +297,7 @@ func TestK03K09ARemovedCallLeavesATextAndTheRightReason(t *testing.T) {
 	}
 }
 
-// A client that only gets a part of a stream gets no part of a call that is not judged.
+// A client that gets only the beginning of a stream gets no part of a call that was not judged.
 func TestNothingOfACallIsSentBeforeItIsComplete(t *testing.T) {
 	t.Parallel()
 	for _, d := range all {
@@ -407,7 +407,7 @@ func TestFlagsAndShadowsChangeNothing(t *testing.T) {
 	}
 }
 
-// Arguments that come behind the end of their call cannot change what was judged.
+// Arguments after the end of their call cannot change what was judged.
 func TestLateArgumentsAreDropped(t *testing.T) {
 	t.Parallel()
 	body := stream(chat.OpenAI, 100, piece{"transfer", `{"usd":5}`})
@@ -475,7 +475,7 @@ func offered(t *testing.T, d chat.Dialect, body string, h policy.Profile, rules 
 	return x, pipeline.New(firewall.Layer{Rules: rules}).Request(t.Context(), x)
 }
 
-// TestNoOtherSpellingOffersAToolThatIsRefused: names that a provider does not read, groups, several tools in one element, other members, and hints.
+// TestNoOtherSpellingOffersAToolThatIsRefused: names that a provider ignores, groups, several tools in one element, other members, and hints.
 func TestNoOtherSpellingOffersAToolThatIsRefused(t *testing.T) {
 	t.Parallel()
 	const chatBody, responsesBody, geminiBody = `{"model":"m","messages":[{"role":"user","content":"hi"}],%s}`, `{"model":"m","input":"hi",%s}`, `{"contents":[{"parts":[{"text":"hi"}]}],%s}`
@@ -576,7 +576,7 @@ func TestRulesApplyToTheirCallers(t *testing.T) {
 	}
 }
 
-// Rules that cannot be used let nothing pass, and requests without rules pay for nothing.
+// With rules that cannot be used, all requests are refused; requests without rules are not processed.
 func TestRulesThatCannotBeUsedLetNothingPass(t *testing.T) {
 	t.Parallel()
 	if _, err := prepared(t, chat.OpenAI, "", firewall.Layer{Broken: errors.New("broken")}); err == nil {
@@ -588,7 +588,7 @@ func TestRulesThatCannotBeUsedLetNothingPass(t *testing.T) {
 	}
 }
 
-// A second attempt's answer is judged anew.
+// The answer of a second attempt is judged independently of the first.
 func TestAnotherAttemptBeginsAnew(t *testing.T) {
 	t.Parallel()
 	x := exchange(t, chat.OpenAI, "", firewall.Rule{ID: "limit", Condition: condition(t, "args.usd <= 500")})
@@ -609,7 +609,7 @@ func TestAnotherAttemptBeginsAnew(t *testing.T) {
 	}
 }
 
-// FuzzJudge: wherever an answer is cut, whatever its arguments: what passes is what the rule allows, once, and no byte of what it does not allow.
+// FuzzJudge: wherever an answer is split, and for any arguments, allowed calls are forwarded once, and no byte of others is.
 func FuzzJudge(f *testing.F) {
 	f.Add(uint8(0), uint8(0), uint16(10), uint16(300), uint8(3), "0xab", true, false)
 	f.Add(uint8(1), uint8(2), uint16(400), uint16(900), uint8(1), `"\`, true, true)
@@ -651,7 +651,7 @@ func FuzzJudge(f *testing.F) {
 	})
 }
 
-// safe is text that Go and JSON quote in the same way.
+// safe is a text that Go and JSON quote in the same way.
 func safe(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {

@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/internal/rule"
 )
 
-// TestTheTextInThePlaceOfACallIsAMessage: OpenAI takes no message back that has the id of a call.
+// TestTheTextInThePlaceOfACallIsAMessage: OpenAI refuses messages with the id of a call.
 func TestTheTextInThePlaceOfACallIsAMessage(t *testing.T) {
 	t.Parallel()
 	for _, calls := range [][]piece{{{"transfer", "{}"}}, {{"transfer", "{}"}, {"get_price", "{}"}}, {{"get_price", "{}"}, {"transfer", "{}"}, {"get_price", "{}"}}} {

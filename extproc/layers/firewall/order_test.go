@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/rule"
 )
 
-// TestARuleThatOnlyFlagsOrIsInShadowLeavesACallToThoseBehindIt: what the next one says is done.
+// TestARuleThatOnlyFlagsOrIsInShadowLeavesACallToThoseBehindIt: the next rule is enforced.
 func TestARuleThatOnlyFlagsOrIsInShadowLeavesACallToThoseBehindIt(t *testing.T) {
 	t.Parallel()
 	never := firewall.Rule{ID: "first", Tools: rule.Names{"transfer"}, Condition: condition(t, "false"), OnViolation: firewall.Flag}
@@ -25,12 +25,12 @@ func TestARuleThatOnlyFlagsOrIsInShadowLeavesACallToThoseBehindIt(t *testing.T) 
 	}
 }
 
-// TestCallsThatAreTooLargeToWaitAreRefused: what waits of an answer is bounded.
+// TestCallsThatAreTooLargeToWaitAreRefused: the held part of an answer is bounded.
 func TestCallsThatAreTooLargeToWaitAreRefused(t *testing.T) {
 	t.Parallel()
 	x := exchange(t, chat.OpenAI, "", firewall.Rule{ID: "a", Tools: rule.Names{"transfer"}, Condition: condition(t, "true")})
 	got, err := pass(t, x, chat.OpenAI, stream(chat.OpenAI, 1<<20, piece{"transfer", `{"a":"` + strings.Repeat("x", 17<<20) + `"}`}))
-	if err == nil || strings.Contains(got, "xxx") { // at the end of the call a text would take its place
+	if err == nil || strings.Contains(got, "xxx") { // at the end of the call, a text would replace it
 		t.Errorf("%v, %d bytes", err, len(got))
 	}
 }

@@ -18,15 +18,15 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// own is a call of a provider's own tool, as its format has it, and its result.
+// own is a call of a provider's own tool in its format, and its result.
 type own struct {
 	from     chat.Dialect
-	offer    string // the tool, as a request offers it
+	offer    string // the tool in a request
 	item     string // with the word SECRET in its arguments
-	result   string // "": the client carries it out
-	name     string // what a condition reads in tool
+	result   string // "": the client executes it
+	name     string // the variable tool of conditions
 	offered  string // the name in the record
-	argument string // a condition that its arguments meet
+	argument string // a condition that holds for its arguments
 }
 
 var ownCalls = []own{
@@ -123,7 +123,7 @@ func anthropicStream(items []string) string {
 	return b.String()
 }
 
-// ownExchange is a request that offers the tool of a call beside get_price, in the format of the call's provider or in another.
+// ownExchange is a request that offers the tool of a call and get_price, in the format of the call's provider or in another.
 func (o own) exchange(t testing.TB, to chat.Dialect, streamed bool, rules ...firewall.Rule) *pipeline.Exchange {
 	t.Helper()
 	body := requests[to]
@@ -148,7 +148,7 @@ func (o own) exchange(t testing.TB, to chat.Dialect, streamed bool, rules ...fir
 	return x
 }
 
-// judged has an answer judged and written for the client.
+// judged passes an answer through the layer, and encodes it for the client.
 func judged(t testing.TB, x *pipeline.Exchange, from chat.Dialect, streamed bool, body string, cuts ...int) (string, error) {
 	t.Helper()
 	if streamed {
@@ -177,7 +177,7 @@ func judged(t testing.TB, x *pipeline.Exchange, from chat.Dialect, streamed bool
 
 func names(s string) rule.Names { return rule.Names{s} }
 
-// TestF03CallsOfProvidersOwnToolsAreJudged: streamed or not, by each of their names, and by their arguments.
+// TestF03CallsOfProvidersOwnToolsAreJudged: streamed or not, by each name of the tool, and by the arguments.
 func TestF03CallsOfProvidersOwnToolsAreJudged(t *testing.T) {
 	t.Parallel()
 	for _, o := range ownCalls {
@@ -229,7 +229,7 @@ func (o own) check(t *testing.T, about string, x *pipeline.Exchange, got, why, b
 	}
 }
 
-// TestF03OwnCallsOfEachProviderForEachClient: a call that the client's format does not have is judged, too.
+// TestF03OwnCallsOfEachProviderForEachClient: calls that the client's format cannot express are judged, too.
 func TestF03OwnCallsOfEachProviderForEachClient(t *testing.T) {
 	t.Parallel()
 	for _, o := range ownCalls {
@@ -247,7 +247,7 @@ func TestF03OwnCallsOfEachProviderForEachClient(t *testing.T) {
 	}
 }
 
-// TestF03NothingOfAnOwnCallIsSentBeforeItIsJudged: wherever the stream is cut; and a refused one ends the answer.
+// TestF03NothingOfAnOwnCallIsSentBeforeItIsJudged, wherever the stream is split; and a refused call ends the answer.
 func TestF03NothingOfAnOwnCallIsSentBeforeItIsJudged(t *testing.T) {
 	t.Parallel()
 	for _, o := range ownCalls {
@@ -268,7 +268,7 @@ func TestF03NothingOfAnOwnCallIsSentBeforeItIsJudged(t *testing.T) {
 	}
 }
 
-// TestF03AServersToolIsNotAllowedByTheNameThatTheServerGivesIt: an MCP server may call its tool as the client calls its own.
+// TestF03AServersToolIsNotAllowedByTheNameThatTheServerGivesIt: an MCP server may give its tool the name of a client's tool.
 func TestF03AServersToolIsNotAllowedByTheNameThatTheServerGivesIt(t *testing.T) {
 	t.Parallel()
 	for _, o := range ownCalls {
@@ -298,7 +298,7 @@ func TestF03AServersToolIsNotAllowedByTheNameThatTheServerGivesIt(t *testing.T) 
 	}
 }
 
-// TestF03OwnCallsThatCannotBeReadAreViolations: readers of JSON must not disagree about what was judged.
+// TestF03OwnCallsThatCannotBeReadAreViolations: JSON that parsers read differently must not be allowed.
 func TestF03OwnCallsThatCannotBeReadAreViolations(t *testing.T) {
 	t.Parallel()
 	for item, why := range map[string]string{

@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestD61ANameOfAClientsToolIsNotRecorded: a record has names that rules spell, their patterns, and those of tools that providers define, and no other.
+// TestD61ANameOfAClientsToolIsNotRecorded: records only have names and patterns of rules, and names of tools that providers define.
 func TestD61ANameOfAClientsToolIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

@@ -21,16 +21,16 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// transport answers in a hook's place.
+// transport is a fake hook.
 type transport func(*http.Request) string
 
 // RoundTrip implements http.RoundTripper.
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	said := f(r)
-	if said == "" {
+	answer := f(r)
+	if answer == "" {
 		return nil, errors.New("nobody listens")
 	}
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(said)), Request: r}, nil
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
 }
 
 func exchange(t testing.TB) *pipeline.Exchange {
@@ -50,7 +50,7 @@ func layer(h Hook, answer transport) Layer {
 
 func TestAnAnswerOfAHookIsReadStrictly(t *testing.T) {
 	t.Parallel()
-	for said, want := range map[string]string{
+	for body, want := range map[string]string{
 		`{"action":"allow"}`:                                     "",
 		`{"action":"allow","later":1}`:                           "",
 		`{"action":"refuse","message":"no"}`:                     "",
@@ -66,8 +66,8 @@ func TestAnAnswerOfAHookIsReadStrictly(t *testing.T) {
 		`[]`:                                                     "bad_answer",
 		``:                                                       "bad_answer",
 	} {
-		if _, why := readVerdict([]byte(said), 2); why != want {
-			t.Errorf("%s: %q, want %q", said, why, want)
+		if _, why := readVerdict([]byte(body), 2); why != want {
+			t.Errorf("%s: %q, want %q", body, why, want)
 		}
 	}
 	v, _ := readVerdict([]byte(`{"action":"refuse","reason":"The secret is X","message":"`+strings.Repeat("é", 2000)+`"}`), 0)
@@ -171,7 +171,7 @@ func TestWhoseRequestsAHookSees(t *testing.T) {
 	}
 }
 
-// answerOf passes the events of an answer, and returns what comes out.
+// answerOf passes the events of an answer through the layer, and returns the resulting events.
 func answerOf(t testing.TB, x *pipeline.Exchange, events []chat.Event) (out []chat.Event, err error) {
 	t.Helper()
 	for i := range events {
@@ -235,28 +235,28 @@ func TestAnAnswerIsHeldAndPassesAsItCame(t *testing.T) {
 
 func TestReplacedTextsOfAnAnswer(t *testing.T) {
 	t.Parallel()
-	for said, want := range map[string]string{
+	for texts, want := range map[string]string{
 		`[{"index":1,"text":"nothing"}]`:                  "2:hm 3:sig 8 1:nothing 8 6 7:{\"a\":1} 8 9 10 12",
 		`[{"index":0,"text":""},{"index":2,"text":"{}"}]`: "1:a sec 1:ret 14:{} 8 6 7:{} 8 9 10 12",
 		`[{"index":1,"text":""}]`:                         "2:hm 3:sig 8 1 8 6 7:{\"a\":1} 8 9 10 12",
 		`[{"index":0,"text":"another thought"}]`:          "",
 	} {
 		x := exchange(t)
-		l := layer(Hook{Responses: true}, func(*http.Request) string { return `{"action":"replace","texts":` + said + `}` })
+		l := layer(Hook{Responses: true}, func(*http.Request) string { return `{"action":"replace","texts":` + texts + `}` })
 		if err := pipeline.New(l).Request(t.Context(), x); err != nil {
 			t.Fatal(err)
 		}
 		out, err := answerOf(t, x, theAnswer())
 		if want == "" {
 			if f := fault.From(err); err == nil || f.Kind != fault.GuardrailDown || x.Tags[0].Reason != "bad_replacement" {
-				t.Errorf("%s: %v, %+v", said, err, x.Tags)
+				t.Errorf("%s: %v, %+v", texts, err, x.Tags)
 			}
 			continue
 		}
 		var got []string
 		for _, ev := range out[1:] {
 			if ev.Raw != nil || ev.Tail {
-				t.Errorf("%s: %+v keeps the provider's bytes", said, ev)
+				t.Errorf("%s: %+v keeps the provider's bytes", texts, ev)
 			}
 			s := fmt.Sprint(ev.Kind)
 			if len(ev.Text) > 0 {
@@ -265,12 +265,12 @@ func TestReplacedTextsOfAnAnswer(t *testing.T) {
 			got = append(got, s)
 		}
 		if s := strings.Join(got, " "); err != nil || s != want {
-			t.Errorf("%s: %v\n%s\nwant\n%s", said, err, s, want)
+			t.Errorf("%s: %v\n%s\nwant\n%s", texts, err, s, want)
 		}
 	}
 }
 
-// A refusal's words are the client's, and no log's.
+// TestARefusalIsNotLogged: a hook's message is for the client only.
 func TestARefusalIsNotLogged(t *testing.T) {
 	t.Parallel()
 	x := exchange(t)
@@ -281,7 +281,7 @@ func TestARefusalIsNotLogged(t *testing.T) {
 	}
 }
 
-// FuzzVerdict: whatever a hook answers, it is a verdict about its texts, or none.
+// FuzzVerdict: any answer of a hook is a verdict about its texts, or an error.
 func FuzzVerdict(f *testing.F) {
 	f.Add([]byte(`{"action":"replace","reason":"x","texts":[{"index":1,"text":"y"}]}`), 2)
 	f.Fuzz(func(t *testing.T, b []byte, n int) {

@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestAHookInShadowIsLeftOutOfPrivateRequests: it sees nothing of them, and they do not fail for it.
+// TestAHookInShadowIsLeftOutOfPrivateRequests: it does not see them, and they are not refused for it.
 func TestAHookInShadowIsLeftOutOfPrivateRequests(t *testing.T) {
 	t.Parallel()
 	l := layer(Hook{Requests: true, Responses: true, Shadow: true}, func(*http.Request) string {
@@ -21,7 +21,7 @@ func TestAHookInShadowIsLeftOutOfPrivateRequests(t *testing.T) {
 	}
 }
 
-// TestAPrivateRequestWhoseAnswerNoHookMaySeeIsRefused before a provider is asked.
+// TestAPrivateRequestWhoseAnswerNoHookMaySeeIsRefused before a provider is called.
 func TestAPrivateRequestWhoseAnswerNoHookMaySeeIsRefused(t *testing.T) {
 	t.Parallel()
 	l := layer(Hook{Responses: true, OnError: Refuse}, func(*http.Request) string {

@@ -69,7 +69,7 @@ func TestD32CacheableRequests(t *testing.T) {
 	}
 }
 
-// TestD32TheEffectiveTemperatureDecides: the profile's where the client names none, and a locked one before the client's.
+// TestD32TheEffectiveTemperatureDecides: the profile's if the client sets none, and a locked one instead of the client's.
 func TestD32TheEffectiveTemperatureDecides(t *testing.T) {
 	for _, tt := range []struct {
 		more    string
@@ -95,7 +95,8 @@ func TestD32TheEffectiveTemperatureDecides(t *testing.T) {
 	}
 }
 
-// TestD32AnEffortOfTheProfile: heartbeats are stored, what thinks hard is not, unless the client wants it repeatable or the model drops the effort.
+// TestD32AnEffortOfTheProfile: answers with a low effort are stored; those with a high effort are not, unless the client sets a temperature or the model ignores
+// the effort.
 func TestD32AnEffortOfTheProfile(t *testing.T) {
 	params := func(temperature, effort string) chat.Params {
 		return chat.Params{Temperature: temperature, Effort: effort}
@@ -209,7 +210,7 @@ func TestD05ClientsWithoutAKeyShareNothingConfidential(t *testing.T) {
 	}
 }
 
-// TestUncacheableRequestsAllocateNothing: a request that is not fit for the cache allocates nothing for it, on its way in or out.
+// TestUncacheableRequestsAllocateNothing: an uncacheable request allocates nothing in the layer, before or after the call.
 func TestUncacheableRequestsAllocateNothing(t *testing.T) {
 	p := pipeline.New(hashcache.Layer{Store: cache.New(cache.Options{})})
 	x := exchange(t, chat.Generate, `"temperature":0.7,`, header.Field{Name: "authorization", Value: "Bearer x"})

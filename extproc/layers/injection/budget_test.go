@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-// rows are results of a tool, of so many bytes together, of which each has a window that the classifier is asked about.
+// rows are results of a tool, of n bytes in total, each of which has a window that the classifier has to score.
 func rows(size int) string {
 	var b strings.Builder
 	for i := 0; b.Len() < size; i++ {
@@ -19,7 +19,7 @@ func rows(size int) string {
 	return b.String()
 }
 
-// TestF02EightMegabytesCostABoundedNumberOfScores: what was not looked at is said, or the request is refused, as the operator says.
+// TestF02EightMegabytesCostABoundedNumberOfScores: the rest is reported as not judged, or the request is refused, as configured.
 func TestF02EightMegabytesCostABoundedNumberOfScores(t *testing.T) {
 	body := rows(8 << 20)
 	for _, row := range []struct {
@@ -40,20 +40,20 @@ func TestF02EightMegabytesCostABoundedNumberOfScores(t *testing.T) {
 			}
 			continue
 		}
-		if row.policies == blockAll && (err != nil || !strings.Contains(noted(x), "unscored=")) {
-			t.Errorf("%+v: %v, %q", row, err, noted(x))
+		if row.policies == blockAll && (err != nil || !strings.Contains(noteIn(x), "unscored=")) {
+			t.Errorf("%+v: %v, %q", row, err, noteIn(x))
 		}
 	}
 }
 
-// TestF02WhatIsJudgedInPartIsSaid: the middle of a text of 8 MB is not looked at.
+// TestF02WhatIsJudgedInPartIsSaid: the middle of a text of 8 MB is not judged, which the note reports.
 func TestF02WhatIsJudgedInPartIsSaid(t *testing.T) {
 	long := strings.Repeat("The parcel left the depot in the morning, and all is well. ", (8<<20)/58)
 	for name, p := range map[string]layer.Policies{"beside": flagAll, "before": blockAll} {
 		l, _ := newLayer(p, &classifier{score: 0.1})
 		x := result(t, long)
-		if err := run(t, l, x); err != nil || noted(x) != "partly=1" {
-			t.Errorf("%s: %v, %q", name, err, noted(x))
+		if err := run(t, l, x); err != nil || noteIn(x) != "partly=1" {
+			t.Errorf("%s: %v, %q", name, err, noteIn(x))
 		}
 	}
 }

@@ -17,7 +17,7 @@ func result(text string) string {
 		`{"role":"tool","tool_call_id":"c","content":` + strconv.Quote(text) + `}`
 }
 
-// customers is a list in JSON of so many bytes, with two values in each row.
+// customers is a JSON list of about n bytes, with two values in each row.
 func customers(size int) string {
 	var b strings.Builder
 	b.WriteByte('[')
@@ -30,7 +30,7 @@ func customers(size int) string {
 	return b.String() + "]"
 }
 
-// allocated is how many bytes masking a text takes, besides reading it.
+// allocated is the number of bytes that masking a text allocates, without parsing it.
 func allocated(t *testing.T, text string) int64 {
 	t.Helper()
 	l, x := newLayer(layer.Mask), exchange(t, result(text))
@@ -49,8 +49,8 @@ func allocated(t *testing.T, text string) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// TestF01EightMegabytesAreMaskedInProportion: eight megabytes with a hundred and fifty thousand values take four times what two take, and a bounded number of bytes of memory
-// for each byte of text. It is not parallel: what is allocated is counted.
+// TestF01EightMegabytesAreMaskedInProportion: eight megabytes with a hundred and fifty thousand values take four times the memory of two, and a bounded number of
+// bytes for each byte of text. It is not parallel, since it measures allocations.
 func TestF01EightMegabytesAreMaskedInProportion(t *testing.T) {
 	small, large := customers(2<<20), customers(8<<20)
 	least, most := allocated(t, small), allocated(t, large)
@@ -60,7 +60,7 @@ func TestF01EightMegabytesAreMaskedInProportion(t *testing.T) {
 	}
 }
 
-// TestF01WhatCannotBeMaskedInProportionIsNotSent: values and texts that are made to be compared with each other without end.
+// TestF01WhatCannotBeMaskedInProportionIsNotSent: values and texts that are constructed for a quadratic number of comparisons.
 func TestF01WhatCannotBeMaskedInProportionIsNotSent(t *testing.T) {
 	x := exchange(t, result(manyAlike()))
 	before := x.Request
@@ -70,7 +70,7 @@ func TestF01WhatCannotBeMaskedInProportionIsNotSent(t *testing.T) {
 	}
 }
 
-// manyAlike is a text with long values that begin alike, and many beginnings of them.
+// manyAlike is a text with long values with a common prefix, and many repetitions of that prefix.
 func manyAlike() string {
 	var b strings.Builder
 	for n := range 1500 {

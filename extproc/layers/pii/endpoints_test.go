@@ -18,7 +18,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// verbatim is a request whose body is sent without a conversation being read from it.
+// verbatim is a request whose body is sent without parsing a conversation.
 func verbatim(t testing.TB, d wire.Dialect, op chat.Op, body string) *pipeline.Exchange {
 	t.Helper()
 	r, err := d.Decode(op, nil, "", []byte(body))
@@ -101,7 +101,7 @@ func TestF01WhateverCarriesTextIsMasked(t *testing.T) {
 	}
 }
 
-// TestF01WhatCannotBeLookedInto is refused or sent, as the operator says, and the log has it where it is sent.
+// TestF01WhatCannotBeLookedInto is refused or sent, as configured; if it is sent, it is in the log.
 func TestF01WhatCannotBeLookedInto(t *testing.T) {
 	tokens := []func() *pipeline.Exchange{
 		func() *pipeline.Exchange {
@@ -161,7 +161,7 @@ func TestF01WhatCannotBeLookedInto(t *testing.T) {
 	}
 }
 
-// TestF01SoundCannotBeUnmasked: what is spoken or painted cannot be put back, so that a request for it is refused.
+// TestF01SoundCannotBeUnmasked: values cannot be restored in sound and pictures, so that requests for them are refused.
 func TestF01SoundCannotBeUnmasked(t *testing.T) {
 	x := endpoint(t, `{"input":"write to a@b.com"}`)
 	x.NoText = true
@@ -181,7 +181,7 @@ func TestABatchDoesNotDisplaceConversations(t *testing.T) {
 	l := layer.Layer{Mode: layer.Mask, Finder: pii.NewMemo(pii.NewScanner(c)), Secret: func() []byte { return []byte("s") }}
 	say := func() *pipeline.Exchange { return exchange(t, `{"role":"user","content":"the same words"}`) }
 	var batch strings.Builder
-	for i := range 20_000 { // more than are remembered
+	for i := range 20_000 { // more than the memory holds
 		fmt.Fprintf(&batch, `,"text number %d"`, i)
 	}
 	for _, x := range []*pipeline.Exchange{say(), verbatim(t, embeddings.Dialect{}, chat.Embed, `{"model":"m","input":[`+batch.String()[1:]+`]}`), say()} {

@@ -15,7 +15,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-// namer finds "Ada Lovelace", takes its time, or fails.
+// namer finds "Ada Lovelace", blocks, or fails.
 type namer struct {
 	takes time.Duration
 	err   error
@@ -116,7 +116,7 @@ func TestF01WithoutAnAnswerNamesAreNotSent(t *testing.T) {
 	}
 }
 
-// TestF01AClientThatLeavesIsNotWaitedFor: nor is its request an overload.
+// TestF01AClientThatLeavesIsNotWaitedFor: a disconnect ends the wait, and is no overload.
 func TestF01AClientThatLeavesIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -63,7 +63,7 @@ func TestD05ConfidentialRequestsAreMasked(t *testing.T) {
 	}
 }
 
-// TestD37AKeyHasItsOwnPolicy: in place of the configured one; a confidential request is masked at least.
+// TestD37AKeyHasItsOwnPolicy, instead of the configured one; a confidential request is at least masked.
 func TestD37AKeyHasItsOwnPolicy(t *testing.T) {
 	for _, row := range []struct {
 		configured   layer.Mode
@@ -111,7 +111,8 @@ func TestD30RequestsToAnEnclaveAreNotMasked(t *testing.T) {
 	}
 }
 
-// TestD37APrivateKeyIsRefusedForAnEnclaveToo: a refusal changes nothing that a receipt covers. What is encrypted end to end is not looked into, and no values are counted.
+// TestD37APrivateKeyIsRefusedForAnEnclaveToo, since a refusal changes nothing that a receipt covers. Requests with end-to-end encryption are not searched, and no
+// values are counted.
 func TestD37APrivateKeyIsRefusedForAnEnclaveToo(t *testing.T) {
 	const key = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
 	enclave := policy.Resolution{Provider: "p", Features: []policy.Feature{policy.TEEAttested, policy.EndToEndEncryption}}
@@ -136,7 +137,7 @@ func TestD37APrivateKeyIsRefusedForAnEnclaveToo(t *testing.T) {
 	}
 }
 
-// TestD37APrivateKeyIsRefusedByItsName: in the arguments of a tool call only the name of a member tells what the number is.
+// TestD37APrivateKeyIsRefusedByItsName: in the arguments of a tool call, only the name of the member identifies the number.
 func TestD37APrivateKeyIsRefusedByItsName(t *testing.T) {
 	const key = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
 	args := `{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"sign","arguments":"{\"%s\":\"0x` + key + `\"}"}}]}`
@@ -188,7 +189,7 @@ func TestATextIsSearchedOnce(t *testing.T) {
 	}
 }
 
-// TestTheSameBytesAreSearchedAsWhatTheyAre: escapes inside of arguments are read, and those that a user writes are not.
+// TestTheSameBytesAreSearchedAsWhatTheyAre: escapes in arguments are decoded, and those in a user's text are not.
 func TestTheSameBytesAreSearchedAsWhatTheyAre(t *testing.T) {
 	const text = `"{\"to\":\"a\\u0040b.com\"}"`
 	l := newLayer("")
@@ -207,7 +208,7 @@ func TestTheSameBytesAreSearchedAsWhatTheyAre(t *testing.T) {
 	}
 }
 
-// TestK66AnswersAreRestoredBlockByBlock: what is held back goes out before the block, or its kind, changes.
+// TestK66AnswersAreRestoredBlockByBlock: held text is emitted before the block, or its kind, changes.
 func TestK66AnswersAreRestoredBlockByBlock(t *testing.T) {
 	x := exchange(t, mail)
 	if err := run(t, newLayer(layer.Mask), x); err != nil {
@@ -257,7 +258,7 @@ func TestK66AnswersAreRestoredBlockByBlock(t *testing.T) {
 	}
 }
 
-// TestK66WhatIsHeldBackKeepsItsPlace: before a signature, which is of all thinking before it, and before a call, where the text's block has no end.
+// TestK66WhatIsHeldBackKeepsItsPlace: before a signature, which covers all thinking before it, and before a call, if the text's block has no end.
 func TestK66WhatIsHeldBackKeepsItsPlace(t *testing.T) {
 	for _, kinds := range [][2]chat.EventKind{{chat.Thought, chat.Signature}, {chat.Thought, chat.Redacted}, {chat.Text, chat.ToolStart}, {chat.Text, chat.Stop}} {
 		first, next := kinds[0], kinds[1]
@@ -285,7 +286,7 @@ func TestK66WhatIsHeldBackKeepsItsPlace(t *testing.T) {
 	}
 }
 
-// TestD37ACardInSeveralMembersIsMaskedAndRestored: in arguments and results of tools, and back in arguments that are cut anywhere.
+// TestD37ACardInSeveralMembersIsMaskedAndRestored: masked in arguments and results of tools, and restored in arguments that are split anywhere.
 func TestD37ACardInSeveralMembersIsMaskedAndRestored(t *testing.T) {
 	const card = `{"card1":"4539","card2":"1488","card3":"0343","card4":"6467"}`
 	quoted := strings.ReplaceAll(card, `"`, `\"`)
@@ -330,7 +331,7 @@ func TestD37ACardInSeveralMembersIsMaskedAndRestored(t *testing.T) {
 	}
 }
 
-// TestD37ACardInNumbersIsMasked: numbers of JSON become strings, wherever they stand, and other numbers stay.
+// TestD37ACardInNumbersIsMasked: the JSON numbers become strings in all texts, and other numbers are unchanged.
 func TestD37ACardInNumbersIsMasked(t *testing.T) {
 	const card = `{\"card\":[4539,1488,343,6467],\"year\":2031,\"n\":[4539,45390,4539.5]}`
 	x := exchange(t, `{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"pay","arguments":"`+card+`"}}]},{"role":"tool","tool_call_id":"c","content":"paid 1488 with 4539, code \"343\""}`)
@@ -345,7 +346,7 @@ func TestD37ACardInNumbersIsMasked(t *testing.T) {
 	}
 }
 
-// TestD37ANameInTwoMembersIsMasked: there, as a string by itself, and both parts together; a part is another word elsewhere.
+// TestD37ANameInTwoMembersIsMasked: in the members, and where both parts are together; a part alone is another word elsewhere.
 func TestD37ANameInTwoMembersIsMasked(t *testing.T) {
 	x := exchange(t, `{"role":"user","content":"Will you mark the order of Will Marks? Marks, I said."},`+
 		`{"role":"tool","tool_call_id":"c","content":"{\"first_name\":\"Will\",\"last_name\":\"Marks\",\"alias\":\"Will\",\"note\":\"Will pays\",\"by\":\"Marks Will\"}"},`+
@@ -371,7 +372,7 @@ func TestD37ANameInTwoMembersIsMasked(t *testing.T) {
 	}
 }
 
-// TestD37ANumberWhoseCountryCodeIsAnotherMemberIsMasked: the name of its member says what it is.
+// TestD37ANumberWhoseCountryCodeIsAnotherMemberIsMasked: the name of the member identifies it.
 func TestD37ANumberWhoseCountryCodeIsAnotherMemberIsMasked(t *testing.T) {
 	x := exchange(t, `{"role":"tool","tool_call_id":"c","content":"{\"country_code\":\"+49\",\"phone\":\"30 901820\"}"}`)
 	if err := run(t, newLayer(layer.Mask), x); err != nil || strings.Contains(string(x.Request.Doc.Bytes), "901820") {

@@ -11,8 +11,8 @@ import (
 	"bardo.money/gateway/extproc/pii"
 )
 
-// TestF05TextsThatAreKeptAreMasked: whatever the layer's mode; in JSON behind escapes and by the names of members; the same value has the same placeholder, that
-// of requests; other accounts have others.
+// TestF05TextsThatAreKeptAreMasked: whatever the layer's mode; in JSON with escapes, and by the names of members; the same value has the same placeholder as in
+// requests; other accounts have other placeholders.
 func TestF05TextsThatAreKeptAreMasked(t *testing.T) {
 	t.Parallel()
 	const key = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
@@ -54,7 +54,7 @@ func (f found) Find(_ context.Context, text string, out []pii.Span) ([]pii.Span,
 	return out, f.err
 }
 
-// TestF05NamesAreMaskedInWhatIsKept, and without the model that finds them nothing is kept, whatever is sent then.
+// TestF05NamesAreMaskedInWhatIsKept, and if the model that finds them fails, nothing is logged, whatever is sent.
 func TestF05NamesAreMaskedInWhatIsKept(t *testing.T) {
 	t.Parallel()
 	l := newLayer(layer.Detect)
@@ -69,7 +69,7 @@ func TestF05NamesAreMaskedInWhatIsKept(t *testing.T) {
 	}
 }
 
-// TestF05TooManyValuesAreNotKept: what cannot be masked in bounded time is an error.
+// TestF05TooManyValuesAreNotKept: texts that cannot be masked in bounded time are an error.
 func TestF05TooManyValuesAreNotKept(t *testing.T) {
 	t.Parallel()
 	if err := newLayer(layer.Detect).Redact(t.Context(), "a", []string{manyAlike()}); err == nil {

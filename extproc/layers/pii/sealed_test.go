@@ -12,8 +12,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestSealedThinkingIsMasked: clients of the Responses API send thinking that its provider signed back in encrypted_content, with their own values in it. It is
-// masked as it was when it was signed, also where the sealed text, as a text, was found to have nothing.
+// TestSealedThinkingIsMasked: clients of the Responses API send signed thinking back in encrypted_content, in which their own values are restored. It is masked
+// as when it was signed, even if the same bytes, as a text, are known to have no values.
 func TestSealedThinkingIsMasked(t *testing.T) {
 	sealed := string(wire.Seal(&chat.Part{Kind: chat.PartThinking, Text: "write to a@b.com", Signature: "c2ln"}))
 	l := newLayer(layer.Mask)

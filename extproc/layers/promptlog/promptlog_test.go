@@ -22,22 +22,22 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// kept is a sink in memory.
-type kept struct {
+// memorySink stores entries in memory.
+type memorySink struct {
 	mu  sync.Mutex
 	all []*prompts.Entry
 }
 
-func (k *kept) Write(_ context.Context, batch []*prompts.Entry) error {
+func (k *memorySink) Write(_ context.Context, batch []*prompts.Entry) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.all = append(k.all, batch...)
 	return nil
 }
-func (*kept) Tidy(context.Context, time.Time) error { return nil }
-func (*kept) Close() error                          { return nil }
+func (*memorySink) Tidy(context.Context, time.Time) error { return nil }
+func (*memorySink) Close() error                          { return nil }
 
-// masker masks addresses. How it is done well is layer l7's matter.
+// masker is a fake that masks addresses.
 type masker struct{}
 
 var address = regexp.MustCompile(`[a-z]+(@|\\u0040)example\.org`)
@@ -53,12 +53,12 @@ func newLayer() promptlog.Layer {
 	return promptlog.Layer{Keys: map[policy.Account]bool{"k1": true}, Log: prompts.New(func(string, int) {}), Mask: masker{}}
 }
 
-// written is what the layer's log has, once it has been written.
+// written are the entries of the layer's log, after it has written all of them.
 func written(t *testing.T, l promptlog.Layer) []*prompts.Entry {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	stop() // what waits is written
-	k := &kept{}
+	stop() // writes pending entries
+	k := &memorySink{}
 	l.Log.Run(ctx, prompts.Options{
 		Config: func() *config.Config { return new(config.Config) }, Redact: func(s string) string { return s }, Logger: slog.New(slog.DiscardHandler),
 		Open: func(context.Context, *config.Config) ([]prompts.Sink, error) { return []prompts.Sink{k}, nil },
@@ -97,8 +97,8 @@ func ask(t *testing.T, l promptlog.Layer, x *pipeline.Exchange) {
 
 func text(s string) chat.Event { return chat.Event{Kind: chat.Text, Text: []byte(s)} }
 
-// TestF05APromptIsLoggedMasked: the messages of a request and its answer, masked as a whole: a value that comes in pieces, too. A failed attempt's answer is
-// not there.
+// TestF05APromptIsLoggedMasked: the messages of a request and its answer are masked as a whole, so that values in pieces are found. A failed attempt's answer is
+// not logged.
 func TestF05APromptIsLoggedMasked(t *testing.T) {
 	t.Parallel()
 	l, x := newLayer(), exchange(t, `{"role":"system","content":"be brief"},`+question+`,{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"send","arguments":"{\"to\":\"alice\\u0040example.org\"}"}}]},{"role":"tool","tool_call_id":"c","content":"sent"}`)
@@ -130,7 +130,8 @@ func TestF05APromptIsLoggedMasked(t *testing.T) {
 	}
 }
 
-// TestF05WhatIsNeverLogged: of other keys, and whatever asks for privacy or an enclave, by class, tier, requirement, wish or profile; also where that shows late.
+// TestF05WhatIsNeverLogged: requests of other keys, and those for privacy or an enclave, by class, tier, requirement, preference or profile; also if that is only
+// known later.
 func TestF05WhatIsNeverLogged(t *testing.T) {
 	t.Parallel()
 	tee := []policy.Resolution{{Features: []policy.Feature{policy.TEEAttested, policy.EndToEndEncryption}}}
@@ -188,7 +189,7 @@ func TestF05WhatIsNeverLogged(t *testing.T) {
 	}
 }
 
-// TestF05AnAnswerThatNobodyGotIsNotLogged: of a deferred request that was cancelled.
+// TestF05AnAnswerThatNobodyGotIsNotLogged: that of a deferred request that was cancelled.
 func TestF05AnAnswerThatNobodyGotIsNotLogged(t *testing.T) {
 	t.Parallel()
 	l, x := newLayer(), exchange(t, question)
@@ -203,8 +204,8 @@ func TestF05AnAnswerThatNobodyGotIsNotLogged(t *testing.T) {
 	}
 }
 
-// TestF05AnAnswerThatBrokeOffIsLogged with what came of it and why there was no more, without what may be half a value; and neither what is private, nor what
-// ended in another way, nor a complete answer twice.
+// TestF05AnAnswerThatBrokeOffIsLogged with the received part and the reason, without what may be a part of a value; but not private ones, those that ended in
+// another way, or a complete answer twice.
 func TestF05AnAnswerThatBrokeOffIsLogged(t *testing.T) {
 	t.Parallel()
 	by := policy.Resolution{Provider: "p", Model: "m"}
@@ -295,7 +296,7 @@ func TestF05HalfAnAddressIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestF05LongTextsAreLeftOutWhole: of a request the oldest, of an answer the one that became too long. What is cut in two could not be masked.
+// TestF05LongTextsAreLeftOutWhole: of a request the oldest, of an answer the one that became too long. A value that is cut could not be masked.
 func TestF05LongTextsAreLeftOutWhole(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 600<<10)

@@ -27,7 +27,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// finder is a source's finder, which notes what it is asked.
+// finder is a fake finder, which records its questions.
 type finder struct {
 	says  []Result
 	err   error
@@ -66,7 +66,7 @@ func exchange(tb testing.TB, d wire.Dialect, body string) *pipeline.Exchange {
 	return &pipeline.Exchange{ID: "req_1", Profile: pipeline.ProfileStandard, Request: r, Principal: policy.Principal{Account: "key_1", Name: "ada"}}
 }
 
-// run runs the layer, and returns the body that it leaves, and its note.
+// run runs the layer, and returns the resulting body and the note.
 func run(tb testing.TB, l Layer, x *pipeline.Exchange) (body, note string) {
 	tb.Helper()
 	if err := pipeline.New(l).Request(tb.Context(), x); err != nil {
@@ -359,7 +359,7 @@ func (known) Find(_ context.Context, text string) (out []pii.Span, _ error) {
 	return out, nil
 }
 
-// masking says what happens to personal data.
+// masking is a guard with a fixed mode.
 type masking string
 
 func (m masking) Guard(*policy.Principal, policy.SecurityClass) (name, does string) {
@@ -411,7 +411,7 @@ func TestC17CitationsAreTheClientsChoice(t *testing.T) {
 		hints policy.Hints
 		want  bool
 	}{
-		"nothing is said":             {anthropic.Dialect{}, message(""), policy.Hints{}, false},
+		"no preference":               {anthropic.Dialect{}, message(""), policy.Hints{}, false},
 		"of its own results":          {anthropic.Dialect{}, message(fmt.Sprintf(own, on)), policy.Hints{}, true},
 		"not of its own results":      {anthropic.Dialect{}, message(fmt.Sprintf(own, "") + fmt.Sprintf(doc, on)), policy.Hints{Require: []policy.Feature{policy.Citations}}, false},
 		"of its documents":            {anthropic.Dialect{}, message(fmt.Sprintf(doc, on)), policy.Hints{}, true},
@@ -451,7 +451,7 @@ func TestD32WhatIsAddedIsPartOfTheKey(t *testing.T) {
 
 func TestC17AnAnswerOfAHookIsReadStrictly(t *testing.T) {
 	t.Parallel()
-	for said, want := range map[string]string{
+	for body, want := range map[string]string{
 		`{"results":[]}`: "",
 		`{"results":[{"text":"a","score":0.1},{"id":"r1","title":"T","source":"S","text":"b","score":0.9},{"text":"c"}]}`: "r1|S|T|b, h_|search|search|a, h_|search|search|c",
 		`{"results":[{"text":"a"},{"text":"b"},{"text":"c"},{"text":"d"}]}`:                                               "h_|search|search|a, h_|search|search|b, h_|search|search|c",
@@ -465,7 +465,7 @@ func TestC17AnAnswerOfAHookIsReadStrictly(t *testing.T) {
 		`{"results":[{"text":"a","score":1e999}]}`: "bad_answer",
 		``: "bad_answer",
 	} {
-		got, err := readResults([]byte(said), 3)
+		got, err := readResults([]byte(body), 3)
 		var all []string
 		for _, r := range got {
 			if strings.HasPrefix(r.ID, "h_") {
@@ -478,12 +478,12 @@ func TestC17AnAnswerOfAHookIsReadStrictly(t *testing.T) {
 			s = reasonOf(err)
 		}
 		if s != want {
-			t.Errorf("%s: %q, want %q", said, s, want)
+			t.Errorf("%s: %q, want %q", body, s, want)
 		}
 	}
 }
 
-// FuzzResults: whatever a hook answers, it is bounded results or a reason, and what is added to a request is a result that can be read back.
+// FuzzResults: any answer of a hook is bounded results or a reason, and what is added to a request can be parsed as a result.
 func FuzzResults(f *testing.F) {
 	f.Add([]byte(`{"results":[{"id":"x","title":"t","source":"s","text":"</search_result> <search_result source=\"","score":1}]}`), 3)
 	f.Add([]byte(`{"results":[{"text":"\u0000\ud800"}]}`), 1)

@@ -23,7 +23,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// embedder gives all texts almost the same vector, but for the probes of a check.
+// embedder is a fake that gives all texts almost the same vector, except for the probes of a check.
 type embedder struct {
 	mu     sync.Mutex
 	texts  []string
@@ -53,8 +53,8 @@ func (e *embedder) Embed(ctx context.Context, text string) ([]float32, error) {
 func (*embedder) Threshold() float64 { return 0.92 }
 func (*embedder) Tag() string        { return "m" }
 
-// asked is how many texts were embedded, without the probes.
-func (e *embedder) asked() int {
+// embedded is the number of embedded texts, without the probes.
+func (e *embedder) embedded() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.texts) - 3
@@ -83,19 +83,19 @@ func (exact) Response(ctx context.Context, x *pipeline.Exchange, ev *chat.Event,
 	return semcache.Layer{}.Response(ctx, x, ev, out)
 }
 
-// rig is the two caches.
-type rig struct {
+// caches are the two caches.
+type caches struct {
 	layer    semcache.Layer
 	exact    exact
 	embedder *embedder
 	counted  []semcache.Result
 }
 
-func newRig(t *testing.T, mode semcache.Mode) *rig {
+func newRig(t *testing.T, mode semcache.Mode) *caches {
 	t.Helper()
 	index := semantic.New(0)
 	store := cache.New(cache.Options{Removed: index.Remove})
-	r := &rig{embedder: &embedder{cosine: 0.98}, exact: exact{store}}
+	r := &caches{embedder: &embedder{cosine: 0.98}, exact: exact{store}}
 	model := &semantic.Model{Embedder: r.embedder, Log: slog.New(slog.DiscardHandler)}
 	if err := model.Check(); err != nil {
 		t.Fatal(err)
@@ -129,12 +129,12 @@ func (q *question) exchange(t testing.TB, d wire.Dialect) *pipeline.Exchange {
 }
 
 // ask runs the layers on a question, and stores an answer to it if none was found.
-func (r *rig) ask(t testing.TB, q question) *pipeline.Exchange {
+func (r *caches) ask(t testing.TB, q question) *pipeline.Exchange {
 	t.Helper()
 	return r.askIn(t, openai.Dialect{}, q, chat.Event{Kind: chat.Text, Text: []byte("nine")})
 }
 
-func (r *rig) askIn(t testing.TB, d wire.Dialect, q question, answer chat.Event) *pipeline.Exchange {
+func (r *caches) askIn(t testing.TB, d wire.Dialect, q question, answer chat.Event) *pipeline.Exchange {
 	t.Helper()
 	x := q.exchange(t, d)
 	if err := pipeline.New(r.exact, r.layer).Request(t.Context(), x); err != nil {
@@ -158,12 +158,12 @@ const (
 	priceLike = "what is the cost of gold"
 )
 
-// TestAQuestionThatMeansTheSameIsAnswered: in every dialect, and beside the exact cache, which comes first and needs no model.
+// TestAQuestionThatMeansTheSameIsAnswered: in every dialect, and together with the exact cache, which is used first and needs no model.
 func TestAQuestionThatMeansTheSameIsAnswered(t *testing.T) {
 	for _, more := range []string{``, `"temperature":0.7,`, `"temperature":0,`} {
 		r := newRig(t, semcache.On)
-		if x := r.ask(t, question{say: price, more: more}); x.Answer != nil || r.embedder.asked() != 0 {
-			t.Fatalf("%s: the first question is answered, or %d texts are embedded for it", more, r.embedder.asked())
+		if x := r.ask(t, question{say: price, more: more}); x.Answer != nil || r.embedder.embedded() != 0 {
+			t.Fatalf("%s: the first question is answered, or %d texts are embedded for it", more, r.embedder.embedded())
 		}
 		for _, d := range []wire.Dialect{openai.Dialect{}, anthropic.Dialect{}} {
 			x := r.askIn(t, d, question{say: priceLike, more: more}, chat.Event{})
@@ -171,20 +171,20 @@ func TestAQuestionThatMeansTheSameIsAnswered(t *testing.T) {
 				t.Fatalf("%s: no answer, or similarity %v; %+v", more, x.Similarity, x.Log)
 			}
 		}
-		if n := r.embedder.asked(); n != 3 {
+		if n := r.embedder.embedded(); n != 3 {
 			t.Errorf("%s: %d texts are embedded for three questions, of which one is stored", more, n)
 		}
 		x := r.ask(t, question{say: price, more: more})
 		if want := 1.0; x.Answer == nil || more == `"temperature":0,` && x.Similarity != 0 || more != `"temperature":0,` && x.Similarity != want {
 			t.Errorf("%s: the same question again has similarity %v", more, x.Similarity)
 		}
-		if r.embedder.asked() != 3 {
+		if r.embedder.embedded() != 3 {
 			t.Errorf("%s: the same text is embedded", more)
 		}
 	}
 }
 
-// TestD31WhoIsEligible: everything else is left to a provider, and is not stored for others.
+// TestD31WhoIsEligible: other requests are answered by a provider, and not stored for other questions.
 func TestD31WhoIsEligible(t *testing.T) {
 	hint := func(f func(*policy.Hints)) func(*pipeline.Exchange) {
 		return func(x *pipeline.Exchange) { f(&x.Hints) }
@@ -193,7 +193,7 @@ func TestD31WhoIsEligible(t *testing.T) {
 	for about, row := range map[string]struct {
 		q    question
 		hit  bool // the second question is answered
-		used bool // the layer looked
+		used bool // the layer searched
 	}{
 		"plain":               {question{}, true, true},
 		"a low temperature":   {question{more: `"temperature":0.7,`}, true, true},
@@ -238,7 +238,7 @@ func TestD31WhoIsEligible(t *testing.T) {
 	}
 }
 
-// TestOnlyEqualPartitionsAreCompared: K-60, and whatever else of a request is different.
+// TestOnlyEqualPartitionsAreCompared: requests of other tenants (K-60), or that differ in anything else, are not.
 func TestOnlyEqualPartitionsAreCompared(t *testing.T) {
 	for about, q := range map[string]question{
 		"another key":          {set: func(x *pipeline.Exchange) { x.Principal.Account = "b" }},
@@ -298,7 +298,7 @@ func TestAShadowShowsWhatWouldBeServed(t *testing.T) {
 	}
 }
 
-// TestAModelThatIsBusyIsNoError: the provider answers.
+// TestAModelThatIsBusyIsNoError: a provider answers.
 func TestAModelThatIsBusyIsNoError(t *testing.T) {
 	r := newRig(t, semcache.On)
 	r.ask(t, question{say: price})
@@ -325,7 +325,7 @@ func TestAnswersThatCallToolsAreNotShared(t *testing.T) {
 	}
 }
 
-// TestWhatLeavesTheStoreLeavesTheIndex: K-65, and the regime of a market (C-06).
+// TestWhatLeavesTheStoreLeavesTheIndex: by deletion (K-65), and by a change of the market regime (C-06).
 func TestWhatLeavesTheStoreLeavesTheIndex(t *testing.T) {
 	r := newRig(t, semcache.On)
 	r.ask(t, question{say: price})

@@ -17,36 +17,36 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// sense is an embedder that knows two subjects by some words, and takes a time for each text.
-type sense struct {
-	mu    sync.Mutex // the layer goes on beside its request
+// fakeEmbedder distinguishes two subjects by some words, and takes a time for each text.
+type fakeEmbedder struct {
+	mu    sync.Mutex // the layer also embeds in the background
 	calls int
 	takes time.Duration
 	err   error
-	lazy  bool // its tag is known once it has read a text
+	lazy  bool // its tag is "" until it has embedded a text
 	read  bool
 }
 
-func (s *sense) asked() (time.Duration, error) {
+func (s *fakeEmbedder) asked() (time.Duration, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++
 	return s.takes, s.err
 }
 
-func (s *sense) count() int {
+func (s *fakeEmbedder) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls
 }
 
-func (s *sense) set(takes time.Duration, err error) {
+func (s *fakeEmbedder) set(takes time.Duration, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.takes, s.err = takes, err
 }
 
-func (s *sense) Embed(ctx context.Context, text string) ([]float32, error) {
+func (s *fakeEmbedder) Embed(ctx context.Context, text string) ([]float32, error) {
 	takes, err := s.asked()
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (s *sense) Embed(ctx context.Context, text string) ([]float32, error) {
 	return v, nil
 }
 
-func (s *sense) Tag() string {
+func (s *fakeEmbedder) Tag() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lazy && !s.read {
@@ -79,7 +79,7 @@ func (s *sense) Tag() string {
 	return "sense"
 }
 
-func meaningful(s *sense) toolprune.Layer {
+func meaningful(s *fakeEmbedder) toolprune.Layer {
 	return toolprune.Layer{Memory: toolprune.NewChoices(), Embedder: s, Vectors: toolprune.NewVectors()}
 }
 
@@ -89,9 +89,9 @@ func prunedFor(t *testing.T, l toolprune.Layer, text string) (*pipeline.Exchange
 	return x, prune(t, l, x)
 }
 
-// TestD36ToolsAreRankedByMeaning: a tool stays that shares no word with the user's text; each definition is read once; the conversation keeps its set.
+// TestD36ToolsAreRankedByMeaning: a tool is kept that shares no word with the user's text; each definition is embedded once; the conversation keeps its set.
 func TestD36ToolsAreRankedByMeaning(t *testing.T) {
-	s := &sense{}
+	s := &fakeEmbedder{}
 	l := meaningful(s)
 	x, got := prunedFor(t, l, "Will I need an umbrella?")
 	if !slices.Contains(got, "weather_forecast") || len(got) > 12 || x.Log[0].Note != "meaning" || s.count() != 31 {
@@ -137,10 +137,11 @@ func (k *kept) size() int {
 	return len(k.have)
 }
 
-// TestC18GatewaysShareTheVectorsOfTools: what one gateway has read needs no model at the next one; definitions of private requests are neither kept nor looked up.
+// TestC18GatewaysShareTheVectorsOfTools: definitions that one gateway has embedded are not embedded by the next one; those of private requests are neither stored
+// nor looked up.
 func TestC18GatewaysShareTheVectorsOfTools(t *testing.T) {
 	store := &kept{have: map[string][]float32{}}
-	gatewayWith := func(s *sense) toolprune.Layer {
+	gatewayWith := func(s *fakeEmbedder) toolprune.Layer {
 		l := meaningful(s)
 		l.VectorStore = store
 		return l
@@ -150,10 +151,10 @@ func TestC18GatewaysShareTheVectorsOfTools(t *testing.T) {
 		prune(t, l, x)
 		return x
 	}
-	if x := private(gatewayWith(&sense{})); x.Log[0].Note != "meaning" || store.size() != 0 {
+	if x := private(gatewayWith(&fakeEmbedder{})); x.Log[0].Note != "meaning" || store.size() != 0 {
 		t.Errorf("of a private request %d definitions are kept, log %+v", store.size(), x.Log)
 	}
-	first, second, third := &sense{}, &sense{}, &sense{}
+	first, second, third := &fakeEmbedder{}, &fakeEmbedder{}, &fakeEmbedder{}
 	_, want := prunedFor(t, gatewayWith(first), "Will I need an umbrella?")
 	if first.count() != 31 || store.size() != 30 {
 		t.Errorf("the first gateway makes %d vectors, and keeps %d", first.count(), store.size())
@@ -167,17 +168,17 @@ func TestC18GatewaysShareTheVectorsOfTools(t *testing.T) {
 	}
 }
 
-// TestC18AModelThatIsLoadedByARequestUsesTheStore: where the question is late because the model is being read, the definitions are not made again, then or later.
+// TestC18AModelThatIsLoadedByARequestUsesTheStore: if the query times out because the model is being loaded, stored definitions are not embedded again.
 func TestC18AModelThatIsLoadedByARequestUsesTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &kept{have: map[string][]float32{}}
-		gatewayWith := func(s *sense) toolprune.Layer {
+		gatewayWith := func(s *fakeEmbedder) toolprune.Layer {
 			l := meaningful(s)
 			l.VectorStore = store
 			return l
 		}
-		prunedFor(t, gatewayWith(&sense{}), "Will I need an umbrella?")
-		s := &sense{lazy: true, takes: 100 * time.Millisecond}
+		prunedFor(t, gatewayWith(&fakeEmbedder{}), "Will I need an umbrella?")
+		s := &fakeEmbedder{lazy: true, takes: 100 * time.Millisecond}
 		l := gatewayWith(s)
 		prunedFor(t, l, "Will I need an umbrella?")
 		time.Sleep(3 * time.Second)                       //nolint:forbidigo // of the bubble
@@ -192,10 +193,10 @@ func TestC18AModelThatIsLoadedByARequestUsesTheStore(t *testing.T) {
 	})
 }
 
-// TestD36AModelThatIsLateOrBusyIsAskedAgain: another process's clock may end a call before the request's time is over.
+// TestD36AModelThatIsLateOrBusyIsAskedAgain: the time limit of a model in another process may expire before the request's.
 func TestD36AModelThatIsLateOrBusyIsAskedAgain(t *testing.T) {
 	for _, err := range []error{context.DeadlineExceeded, models.ErrBusy} {
-		s := &sense{err: fmt.Errorf("a local model: %w", err)}
+		s := &fakeEmbedder{err: fmt.Errorf("a local model: %w", err)}
 		l := meaningful(s)
 		prunedFor(t, l, "Please swap 1 ETH")
 		s.set(0, nil)
@@ -205,10 +206,10 @@ func TestD36AModelThatIsLateOrBusyIsAskedAgain(t *testing.T) {
 	}
 }
 
-// TestD36WordsRankWithoutAModel, and nobody waits for one that is off, until it is tried again some seconds later.
+// TestD36WordsRankWithoutAModel, and no request waits for one that is off, until it is tried again some seconds later.
 func TestD36WordsRankWithoutAModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &sense{err: fmt.Errorf("not installed: %w", models.ErrOff)}
+		s := &fakeEmbedder{err: fmt.Errorf("not installed: %w", models.ErrOff)}
 		l := meaningful(s)
 		x, got := prunedFor(t, l, "Please swap 1 ETH")
 		if !slices.Contains(got, "swap_tokens") || x.Log[0].Note != "" || s.count() != 1 || l.Waits(request(t, policy.Hints{GolemID: "g"}, map[string]any{"messages": []any{user("hi")}, "tools": defi()})) {
@@ -235,10 +236,10 @@ func TestD36WordsRankWithoutAModel(t *testing.T) {
 	})
 }
 
-// TestD36RankingHasATimeLimit: a request waits no longer, but its definitions are read to the end, for the next conversations.
+// TestD36RankingHasATimeLimit: the request continues, and all of its definitions are embedded in the background, for the next conversations.
 func TestD36RankingHasATimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &sense{takes: 5 * time.Millisecond}
+		s := &fakeEmbedder{takes: 5 * time.Millisecond}
 		l := meaningful(s)
 		for n := 1; n <= 3; n++ {
 			began := time.Now()
@@ -257,10 +258,10 @@ func TestD36RankingHasATimeLimit(t *testing.T) {
 	})
 }
 
-// TestD36DefinitionsAreReadOnASlowMachine: where no question is read in time, the definitions still are, a bounded time for each request.
+// TestD36DefinitionsAreReadOnASlowMachine: even if no query is embedded in time, the definitions are, with a time limit for each request.
 func TestD36DefinitionsAreReadOnASlowMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &sense{takes: 400 * time.Millisecond}
+		s := &fakeEmbedder{takes: 400 * time.Millisecond}
 		l := meaningful(s)
 		for n := range 3 {
 			if x, _ := prunedFor(t, l, fmt.Sprintf("Will I need an umbrella in %d days?", n)); x.Log[0].Note != "" {
@@ -275,7 +276,7 @@ func TestD36DefinitionsAreReadOnASlowMachine(t *testing.T) {
 	})
 }
 
-// searched is what the model gets for a search.
+// searched is the result of a search.
 func searched(t *testing.T, x *pipeline.Exchange, query string) string {
 	t.Helper()
 	res := x.RoundResults(t.Context(), []chat.ToolCall{{ID: "c", Name: "search_tools", Args: fmt.Sprintf(`{"query":%q}`, query)}})[0]
@@ -290,11 +291,11 @@ func many() []map[string]any {
 	return append(catalog(119), tool("weather_forecast", "Rain and sunshine of the next days."))
 }
 
-// TestD36ASearchFindsToolsByMeaning that share no word with it, beside those that do; each with its parameters.
+// TestD36ASearchFindsToolsByMeaning that share no word with it, in addition to those that do; each with its parameters.
 func TestD36ASearchFindsToolsByMeaning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := meaningful(&sense{})
-		x, got := asked(t, l, []any{user("hi")}, many())
+		l := meaningful(&fakeEmbedder{})
+		x, got := prunedRequest(t, l, []any{user("hi")}, many())
 		if !slices.Equal(got, three) {
 			t.Fatal(got)
 		}
@@ -311,13 +312,13 @@ func TestD36ASearchFindsToolsByMeaning(t *testing.T) {
 	})
 }
 
-// TestD36ASearchWaitsForAModelAsLongAsARequest: definitions are read beside the call from the request on, so that they are known when the model searches. Until then, and
-// where the model is off or there are too many tools, words decide.
+// TestD36ASearchWaitsForAModelAsLongAsARequest: definitions are embedded in the background from the request on, so that they are ready when the model searches.
+// Until then, and if the model is off or there are too many tools, words decide.
 func TestD36ASearchWaitsForAModelAsLongAsARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &sense{takes: 5 * time.Millisecond}
+		s := &fakeEmbedder{takes: 5 * time.Millisecond}
 		l := meaningful(s)
-		x, _ := asked(t, l, []any{user("hi")}, many())
+		x, _ := prunedRequest(t, l, []any{user("hi")}, many())
 		began := time.Now()
 		if text := searched(t, x, "umbrella"); strings.Contains(text, `{"name":"weather_forecast"`) || time.Since(began) > 60*time.Millisecond {
 			t.Errorf("after %v: %.300s", time.Since(began), text)
@@ -334,14 +335,14 @@ func TestD36ASearchWaitsForAModelAsLongAsARequest(t *testing.T) {
 			t.Errorf("without the model: %.300s", text)
 		}
 		n := s.count()
-		x, _ = asked(t, l, []any{user("hi")}, append(many(), tool("swap", "")))
+		x, _ = prunedRequest(t, l, []any{user("hi")}, append(many(), tool("swap", "")))
 		searched(t, x, "umbrella")
 		if s.count() != n {
 			t.Error("a model that is off is asked")
 		}
 		s.set(0, nil)
 		l = meaningful(s)
-		x, _ = asked(t, l, []any{user("hi")}, append(catalog(1100), many()...))
+		x, _ = prunedRequest(t, l, []any{user("hi")}, append(catalog(1100), many()...))
 		synctest.Wait()
 		if searched(t, x, "umbrella"); s.count() != n {
 			t.Errorf("%d definitions are read for a request with 1,220", s.count()-n)

@@ -32,7 +32,7 @@ func catalog(n int) (out []map[string]any) {
 	return append(out, flight)
 }
 
-func asked(t *testing.T, l toolprune.Layer, messages []any, tools []map[string]any) (*pipeline.Exchange, []string) {
+func prunedRequest(t *testing.T, l toolprune.Layer, messages []any, tools []map[string]any) (*pipeline.Exchange, []string) {
 	t.Helper()
 	x := request(t, policy.Hints{}, map[string]any{"messages": messages, "tools": tools})
 	return x, prune(t, l, x)
@@ -66,13 +66,13 @@ func TestD36WhoGetsMetaTools(t *testing.T) {
 }
 
 // TestC09DefinitionsFallBy975Percent on each request of the trace with 150 tools, in the course of its conversations.
-// TestD36MetaToolsMustSaveSomething: where nearly all tools stay, three more would make the request longer.
+// TestD36MetaToolsMustSaveSomething: if nearly all tools are kept, three more would make the request longer.
 func TestD36MetaToolsMustSaveSomething(t *testing.T) {
 	tools := catalog(60)
 	for i := range tools[2:] {
 		tools[2+i]["cache_control"] = map[string]any{"type": "ephemeral"}
 	}
-	x, got := asked(t, toolprune.Layer{Meta: toolprune.On}, []any{user("Fly me to Oslo")}, tools)
+	x, got := prunedRequest(t, toolprune.Layer{Meta: toolprune.On}, []any{user("Fly me to Oslo")}, tools)
 	if len(got) != len(tools) || len(x.Log) > 0 && x.Log[0].Saved != 0 {
 		t.Errorf("%d of %d tools are sent: %+v", len(got), len(tools), x.Log)
 	}
@@ -141,10 +141,10 @@ func traced(t *testing.T, file string) func(func([]byte) bool) {
 	}
 }
 
-// TestNamesOfMetaToolsAreFree: a client's own tools keep theirs.
+// TestNamesOfMetaToolsAreFree: names of a client's own tools are not used.
 func TestNamesOfMetaToolsAreFree(t *testing.T) {
 	tools := append(catalog(120), tool("search_tools", "The client's."), tool("execute_tool", "The client's."), tool("bardo_execute_tool", "The client's."))
-	_, got := asked(t, toolprune.Layer{}, []any{user("hi")}, tools)
+	_, got := prunedRequest(t, toolprune.Layer{}, []any{user("hi")}, tools)
 	if want := []string{"bardo_search_tools", "get_tool_schema", "bardo_execute_tool2"}; !slices.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
@@ -157,14 +157,14 @@ func called(id, name, args string) []any {
 	}
 }
 
-// TestD36AConversationKeepsItsMetaTools: a call by execute_tool is shown as one, and adds no definition. Calls before the gateway saw the conversation keep
-// their tools, as do tools that the request forces or marks, and a provider's own.
+// TestD36AConversationKeepsItsMetaTools: a call by execute_tool is shown as one, and adds no definition. Tools with calls before the layer's first request of the
+// conversation are kept, and so are tools that the request forces or marks, and a provider's own.
 func TestD36AConversationKeepsItsMetaTools(t *testing.T) {
 	l := toolprune.Layer{Memory: toolprune.NewChoices()}
 	first := []any{user("Fly me to Oslo")}
-	_, got := asked(t, l, first, catalog(120))
+	_, got := prunedRequest(t, l, first, catalog(120))
 	second := append(slices.Clone(first), called("c1", "book_flight", `{"to":"Oslo"}`)...)
-	x, later := asked(t, l, second, catalog(120))
+	x, later := prunedRequest(t, l, second, catalog(120))
 	if !slices.Equal(got, three) || !slices.Equal(later, three) {
 		t.Errorf("%v, then %v", got, later)
 	}
@@ -178,13 +178,13 @@ func TestD36AConversationKeepsItsMetaTools(t *testing.T) {
 	tools := catalog(120)
 	tools[3]["cache_control"] = map[string]any{"type": "ephemeral"}
 	tools = append(tools, map[string]any{"type": "web_search"})
-	_, got = asked(t, toolprune.Layer{}, second, tools)
+	_, got = prunedRequest(t, toolprune.Layer{}, second, tools)
 	if want := append(slices.Clone(three), "unrelated_3", "book_flight", ""); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
 
-// TestD36AForcedToolKeepsItsDefinition, beside the three.
+// TestD36AForcedToolKeepsItsDefinition, in addition to the three.
 func TestD36AForcedToolKeepsItsDefinition(t *testing.T) {
 	x := request(t, policy.Hints{}, map[string]any{
 		"messages": []any{user("hi")}, "tools": catalog(120), "tool_choice": map[string]any{"type": "function", "function": map[string]any{"name": "book_flight"}},
@@ -196,7 +196,7 @@ func TestD36AForcedToolKeepsItsDefinition(t *testing.T) {
 
 // TestCallsOfMetaTools are answered from the request's own definitions, or become calls of the client's tools.
 func TestCallsOfMetaTools(t *testing.T) {
-	x, _ := asked(t, toolprune.Layer{}, []any{user("Fly me to Oslo")}, catalog(120))
+	x, _ := prunedRequest(t, toolprune.Layer{}, []any{user("Fly me to Oslo")}, catalog(120))
 	for _, row := range []struct {
 		tool, args, own string
 		wrong           bool
@@ -241,7 +241,7 @@ func TestCallsOfMetaTools(t *testing.T) {
 	}
 }
 
-// FuzzCallsOfMetaTools: whatever a model writes is answered within the bound, or becomes a call with an object.
+// FuzzCallsOfMetaTools: any call is answered within the size limit, or becomes a call with an object.
 func FuzzCallsOfMetaTools(f *testing.F) {
 	f.Add(uint8(0), `{"query":"flight"}`)
 	f.Add(uint8(2), `{"name":"book_flight","arguments":{"to":"Oslo"}}`)
@@ -326,7 +326,7 @@ func TestC08MixedTicksShareTheirTools(t *testing.T) {
 	}
 }
 
-// TestC08TicksHaveToolsOfTheirOwn where sharing would save nothing, or calls cannot be answered inside the gateway.
+// TestC08TicksHaveToolsOfTheirOwn if sharing would save nothing, or calls cannot be answered inside the gateway.
 func TestC08TicksHaveToolsOfTheirOwn(t *testing.T) {
 	for about, change := range map[string]func(*pipeline.Exchange){
 		"the provider caches nothing":          func(x *pipeline.Exchange) { x.Found[0].MinCache = 0 },

@@ -104,7 +104,7 @@ func TestC08EachTaskHasItsTools(t *testing.T) {
 	}
 }
 
-// TestD36WithoutATaskTheLastMessageDecides, whatever the number of tools that are left in the end.
+// TestD36WithoutATaskTheLastMessageDecides, whatever the number of tools that are kept.
 func TestD36WithoutATaskTheLastMessageDecides(t *testing.T) {
 	for text, want := range map[string]string{
 		"Please swap 1 ETH for USDC":                   "swap_tokens",
@@ -143,7 +143,7 @@ func TestD36OtherClientsKeepFortyOfMore(t *testing.T) {
 	}
 }
 
-// TestD36WhatTheConversationUsesStays: tools that were called, that the request forces, that carry a cache mark, and tools of a provider's own.
+// TestD36WhatTheConversationUsesStays: tools that were called, that the request forces, that have a cache mark, and a provider's own.
 func TestD36WhatTheConversationUsesStays(t *testing.T) {
 	tools := defi()
 	tools = append(tools, map[string]any{"type": "web_search"})
@@ -239,7 +239,7 @@ func BenchmarkHundredTools(b *testing.B) {
 	}
 }
 
-// TestAnotherChoiceOfTheSameToolsCostsTheCache: where the provider would have the client's whole list from a moment ago, and does not have this choice.
+// TestAnotherChoiceOfTheSameToolsCostsTheCache: if the provider's cache has the client's whole list from a recent request, but not this choice.
 func TestAnotherChoiceOfTheSameToolsCostsTheCache(t *testing.T) {
 	now := time.Now()
 	clock.Replace(func() time.Time { return now })
