@@ -229,8 +229,8 @@ func TestAFileIsForOneGateway(t *testing.T) {
 	}
 }
 
-// TestWhatWaitsIsBounded: what cannot be written in time is dropped, and counted; the newest entries find room in a smaller memory.
-func TestWhatWaitsIsBounded(t *testing.T) {
+// TestTheQueueIsBounded: what cannot be written in time is dropped, and counted; the newest entries find room in a smaller memory.
+func TestTheQueueIsBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache.db")
 	c := open(t, path, "secret", 256<<20)
 	for n := range byte(40) {

@@ -39,8 +39,8 @@ func TestHitsOfRemovedEntriesAreNotCounted(t *testing.T) {
 	t.Error("there are no counters")
 }
 
-// TestAnAnswerInThePlaceOfAnotherCountsOnce in the bytes of all entries.
-func TestAnAnswerInThePlaceOfAnotherCountsOnce(t *testing.T) {
+// TestAReplacedAnswerCountsOnce in the bytes of all entries.
+func TestAReplacedAnswerCountsOnce(t *testing.T) {
 	server := redistest.Start(t)
 	a, b := open(t, redis.Options{URL: server.URL()}), open(t, redis.Options{URL: server.URL()})
 	both := []*gateway{a, b}

@@ -444,8 +444,8 @@ func TestManyTenantsShareOneBound(t *testing.T) {
 	}
 }
 
-// TestWhatRedisDeletesIsForgotten: entries whose time is over leave the index and its counters.
-func TestWhatRedisDeletesIsForgotten(t *testing.T) {
+// TestEntriesThatRedisDeletesAreForgotten: entries whose time is over leave the index and its counters.
+func TestEntriesThatRedisDeletesAreForgotten(t *testing.T) {
 	server := redistest.Start(t)
 	g := open(t, redis.Options{URL: server.URL()})
 	g.Answer(t, "k", 1, "the answer")
@@ -539,8 +539,8 @@ func TestRedisThatIsAwayIsAMissAndNoWait(t *testing.T) {
 	}
 }
 
-// TestRedisThatComesLater: a gateway starts without it, and uses it when it is there.
-func TestRedisThatComesLater(t *testing.T) {
+// TestRedisThatIsReachableLater: a gateway starts without it, and uses it when it is there.
+func TestRedisThatIsReachableLater(t *testing.T) {
 	server := redistest.Start(t)
 	server.Kill()
 	g := open(t, redis.Options{URL: server.URL()})

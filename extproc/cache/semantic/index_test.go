@@ -67,7 +67,7 @@ func TestAnUnavailableModelIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestRowsLieAtTheirPlaces(t *testing.T) {
+func TestRowsAreFoundAtTheirPlaces(t *testing.T) {
 	ix := semantic.New(0)
 	for n := range 6 {
 		ix.Add("a", place(1), row(n))

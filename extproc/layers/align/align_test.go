@@ -128,27 +128,27 @@ func TestMarksStandWhereTheyPay(t *testing.T) {
 			[]string{"all", "all", "all"},
 		},
 		{
-			"another one when it was seen to repeat", nil,
+			"another one is marked when it has repeated", nil,
 			numbered(3, func(i int) string { return messages(rules, fmt.Sprint("question ", i)) }),
 			[]string{"", "all", "all"},
 		},
 		{
-			"K-25 the same request again is sent as it was", nil,
+			"K-25 a repeated request is sent as before", nil,
 			numbered(4, func(int) string { return messages(rules, "the same") }),
 			[]string{"", "", "", ""},
 		},
 		{
-			"what plainly changes stands behind the mark from the beginning", cacheable,
+			"a part that plainly changes is after the mark from the beginning", cacheable,
 			numbered(3, func(i int) string { return messages(date(i), fmt.Sprint(i)) }),
 			[]string{size, size, size},
 		},
 		{
-			"what is seen to change stands behind it from then on", cacheable,
+			"a part that has changed is after the mark from then on", cacheable,
 			numbered(4, func(i int) string { return messages(rules+fmt.Sprintf("Mood: %c\nBe brief.", 'a'+i), fmt.Sprint(i)) }),
 			[]string{"all", size, size, size},
 		},
 		{
-			"what changes rarely comes back", cacheable,
+			"a part that changes rarely is before the mark again", cacheable,
 			[]string{
 				messages(rules+"Day: Monday", "1"), messages(rules+"Day: Tuesday", "2"), messages(rules+"Day: Tuesday", "3"), messages(rules+"Day: Tuesday", "4"),
 				messages(rules+"Day: Tuesday", "5"), messages(rules+"Day: Tuesday", "6"), messages(rules+"Day: Tuesday", "7"),
@@ -156,27 +156,27 @@ func TestMarksStandWhereTheyPay(t *testing.T) {
 			[]string{"all", size, size, size, size, "all", "all"},
 		},
 		{
-			"a conversation is marked at its end when it goes on", nil,
+			"a conversation is marked at its end when it continues", nil,
 			[]string{messages(rules, "1"), messages(rules, "1", "a", "2"), messages(rules, "1", "a", "2", "b", "3"), messages(rules, "1", "a", "2", "b", "3")},
 			[]string{"", "all end", "all end", "all end"},
 		},
 		{
-			"but not if it loses its beginning", nil,
+			"not if its first turns are removed", nil,
 			[]string{messages(rules, "1"), messages(rules, "2", "a", "3"), messages(rules, "3", "b", "4")},
 			[]string{"", "all", "all"},
 		},
 		{
-			"nor if it goes back", nil,
+			"not if its last turns are removed", nil,
 			[]string{messages(rules, "1", "a", "2"), messages(rules, "1"), messages(rules, "1", "b", "3")},
 			[]string{"", "all", "all end"},
 		},
 		{
-			"nor if it was changed", nil,
+			"not if a turn was changed", nil,
 			[]string{messages(rules, "1", "a", "2"), messages(rules, "1", "A", "2", "b", "3"), messages(rules, "1", "A", "2", "B", "3", "c", "4")},
 			[]string{"", "all", "all"},
 		},
 		{
-			"nor behind a prompt that changes", nil,
+			"not after a prompt that changes", nil,
 			[]string{messages(date(1), "1"), messages(date(2), "1", "a", "2"), messages(date(3), "1", "a", "2", "b", "3")},
 			[]string{"", size, size},
 		},
@@ -194,7 +194,7 @@ func TestMarksStandWhereTheyPay(t *testing.T) {
 			[]string{"all tools", "all tools"},
 		},
 		{
-			"nothing is marked behind tools that change from request to request", func(x *pipeline.Exchange) *pipeline.Exchange {
+			"nothing is marked after tools that change from request to request", func(x *pipeline.Exchange) *pipeline.Exchange {
 				x.Hints.Subsystem = "risk"
 				return cacheable(x)
 			},
@@ -202,28 +202,28 @@ func TestMarksStandWhereTheyPay(t *testing.T) {
 			[]string{"all tools", "all tools", "", ""},
 		},
 		{
-			"K-24 a client's own marks are enough", nil,
+			"K-24 with a client's own marks, no others are set", nil,
 			numbered(3, func(i int) string {
 				return strings.Replace(messages(rules, "1", "a", "2"), `"content":"2"`, fmt.Sprintf(`"content":[{"type":"text","text":"%d","cache_control":{"type":"ephemeral"}}]`, i), 1)
 			}),
 			[]string{"", "", ""},
 		},
 		{
-			"unless the profile asks for more", cacheable,
+			"unless the profile wants marks", cacheable,
 			numbered(2, func(i int) string {
 				return tools(strings.Replace(messages(rules, "1"), `"content":"1"`, fmt.Sprintf(`"content":[{"type":"text","text":"%d","cache_control":{"type":"ephemeral"}}]`, i), 1), `{"name":"f"}`)
 			}),
 			[]string{"all tools", "all tools"},
 		},
 		{
-			"two agents that do not say who they are", func(x *pipeline.Exchange) *pipeline.Exchange {
+			"two agents without ids", func(x *pipeline.Exchange) *pipeline.Exchange {
 				x.Hints.Subsystem = "risk"
 				return cacheable(x)
 			},
 			numbered(10, func(i int) string { return messages(rules+[]string{"You are A.", "You are B."}[i%2], fmt.Sprint(i)) }),
 			[]string{"all", size, "all", size, "all", size, "all", size, "all", "all"},
 		},
-		{"a short request is left alone", cacheable, []string{messages("Be brief.", "hi")}, []string{"does not apply"}},
+		{"a short request is not changed", cacheable, []string{messages("Be brief.", "hi")}, []string{"does not apply"}},
 	} {
 		t.Run(row.about, func(t *testing.T) {
 			if got := plans(t, newLayer(), row.prepare, row.bodies...); !slices.Equal(got, row.want) {
@@ -314,12 +314,12 @@ func TestD35FlaggedBlocksAreOrdered(t *testing.T) {
 			`{"model":"m","messages":[{"role":"developer","content":[{"type":"text","text":"u1"},{"type":"text","text":"v2"}]},{"role":"system","content":"v1"},{"role":"user","content":"hi"}]}`, "2",
 		},
 		{
-			"messages after the first turn stay", "openai",
+			"messages after the first turn are not moved", "openai",
 			`{"model":"m","messages":[{"role":"system","content":"u1"},{"role":"user","content":"hi"},{"role":"system","content":[{"type":"text","text":"v","bardo":"volatile"},{"type":"text","text":"s","bardo":"static"}]}]}`,
 			`{"model":"m","messages":[{"role":"system","content":"u1"},{"role":"user","content":"hi"},{"role":"system","content":[{"type":"text","text":"v"},{"type":"text","text":"s"}]}]}`, "all",
 		},
 		{
-			"items, behind the instructions", "responses",
+			"items, after the instructions", "responses",
 			`{"model":"m","instructions":"i1","input":[{"role":"developer","content":[{"type":"input_text","text":"v1","bardo":"volatile"}]},{"role":"system","content":"u1"},{"role":"user","content":"hi"}]}`,
 			`{"model":"m","instructions":"i1","input":[{"role":"system","content":"u1"},{"role":"developer","content":[{"type":"input_text","text":"v1"}]},{"role":"user","content":"hi"}]}`, "4",
 		},

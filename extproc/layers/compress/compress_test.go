@@ -245,8 +245,8 @@ func TestWhereAHistoryChanges(t *testing.T) {
 	}
 }
 
-// TestWhatWasSentAsItIsStays: earlier requests were too short for the layer, so that the provider's cache has the repeated result.
-func TestWhatWasSentAsItIsStays(t *testing.T) {
+// TestResultsOfUnchangedRequestsAreKept: earlier requests were too short for the layer, so that the provider's cache has the repeated result.
+func TestResultsOfUnchangedRequestsAreKept(t *testing.T) {
 	short := strings.Repeat("alpha ", 600)
 	a, json := call{"Read", `{"path":"a"}`, short}, call{"List", `{}`, "{ \"a\":   \"" + short + "\" }"}
 	b := call{"Read", `{"path":"b"}`, strings.Repeat("beta ", 1800)}
@@ -268,8 +268,8 @@ func TestWhatWasSentAsItIsStays(t *testing.T) {
 	}
 }
 
-// TestWhatWasSentAsItIsDecidesNothing: a change that would have paid in a request that was too short for the layer is decided by the present request.
-func TestWhatWasSentAsItIsDecidesNothing(t *testing.T) {
+// TestUnchangedRequestsDecideNothing: a change that would have paid in a request that was too short for the layer is decided by the present request.
+func TestUnchangedRequestsDecideNothing(t *testing.T) {
 	calls := []call{{"Read", `{"path":"a"}`, strings.Repeat("old ", 2900)}, {"Read", `{"path":"a"}`, strings.Repeat("new ", 100)}}
 	for i := range 14 {
 		calls = append(calls, call{"Think", fmt.Sprint(i), fmt.Sprint("short ", i)})

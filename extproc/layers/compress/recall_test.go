@@ -88,10 +88,10 @@ func TestB15WhatIsLeftOutIsFetchedBack(t *testing.T) {
 func TestRecallIsOfferedOnlyWhereSomethingIsLost(t *testing.T) {
 	a := call{"Read", `{"path":"a"}`, long("alpha")}
 	for about, x := range map[string]*pipeline.Exchange{
-		"the model sees it elsewhere": recalling(t, []call{a, a, a, a, a, a, a}, nil),
-		"nothing is left out yet":     recalling(t, outdated(1), nil),
-		"calls cannot be answered":    recalling(t, outdated(6), func(x *pipeline.Exchange) { x.NoRounds = true }),
-		"the request is sealed":       recalling(t, outdated(6), func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyTEE }),
+		"the conversation has it elsewhere": recalling(t, []call{a, a, a, a, a, a, a}, nil),
+		"nothing is left out yet":           recalling(t, outdated(1), nil),
+		"calls cannot be answered":          recalling(t, outdated(6), func(x *pipeline.Exchange) { x.NoRounds = true }),
+		"the request is sealed":             recalling(t, outdated(6), func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyTEE }),
 	} {
 		if x.Rounds() != 0 || strings.Contains(string(x.Request.Doc.Bytes), "bardo_recall") {
 			t.Errorf("%s: it is offered", about)
@@ -127,8 +127,8 @@ func TestRecallMustPayForItsDefinition(t *testing.T) {
 	}
 }
 
-// TestThePartsOfAResultAreTheWhole: each character is in exactly one part, and placeholders are not split.
-func TestThePartsOfAResultAreTheWhole(t *testing.T) {
+// TestThePartsOfAResultAreComplete: each character is in exactly one part, and placeholders are not split.
+func TestThePartsOfAResultAreComplete(t *testing.T) {
 	const holder, most = "<EMAIL_3F2A9C7K>", 200
 	for shift := range 40 {
 		text := strings.Repeat("x", shift) + strings.Repeat("größe 価格 "+holder, 40)

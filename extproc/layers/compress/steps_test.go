@@ -49,9 +49,9 @@ func thoughts(n int) (out []call) {
 	return out
 }
 
-// TestC11WhatAnotherResultNeedsStaysWhole: a result that is the base of an older one is not replaced as outdated, unless the new result of its call becomes the
+// TestC11TheBaseOfADifferenceIsKept: a result that is the base of an older one is not replaced as outdated, unless the new result of its call becomes the
 // base.
-func TestC11WhatAnotherResultNeedsStaysWhole(t *testing.T) {
+func TestC11TheBaseOfADifferenceIsKept(t *testing.T) {
 	a := file("a", 300)
 	part, again := slices.Concat(a[:299], []string{"end"}), slices.Concat(a[:298], []string{"other", "end"})
 	other := file("b", 300)
@@ -177,10 +177,10 @@ func TestC11IrrelevantResultsAreLeftOut(t *testing.T) {
 	}{
 		{"another subject", map[int]string{1: weather}, 12, true},
 		{"too few answers since", map[int]string{1: weather}, 6, false},
-		{"nothing was asked since", nil, 12, false},
-		{"the subject comes back", map[int]string{1: weather, 3: "And the overdue ones?"}, 12, false},
-		{"the subject comes back later than it is decided", map[int]string{1: weather, 10: "And the overdue ones?"}, 12, true},
-		{"hardly anything is said", map[int]string{1: "go on"}, 12, false},
+		{"no question since", nil, 12, false},
+		{"the subject is mentioned again", map[int]string{1: weather, 3: "And the overdue ones?"}, 12, false},
+		{"the subject is mentioned again after the decision", map[int]string{1: weather, 10: "And the overdue ones?"}, 12, true},
+		{"too few words since", map[int]string{1: "go on"}, 12, false},
 	} {
 		calls := append([]call{{"list_open", `{}`, result}}, thoughts(row.answers)...)
 		got := results(first(run(t, chatter(calls, row.says), false)))[0]
@@ -194,8 +194,8 @@ func TestC11IrrelevantResultsAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestC11ARepetitionOfWhatWasLeftOutIsWhole: it does not refer to the omitted result.
-func TestC11ARepetitionOfWhatWasLeftOutIsWhole(t *testing.T) {
+// TestC11ARepetitionOfAnOmittedResultIsKept: it does not refer to the omitted result.
+func TestC11ARepetitionOfAnOmittedResultIsKept(t *testing.T) {
 	result := strings.Repeat(invoices+"\n", 300)
 	calls := append([]call{{"list_open", `{}`, result}}, thoughts(10)...)
 	calls = append(calls, call{"list_open", `{}`, result})

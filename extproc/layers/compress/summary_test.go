@@ -286,10 +286,10 @@ func TestC10WithoutAGoodSummaryTheHistoryIsSentAsItIs(t *testing.T) {
 		note  string
 		calls int
 	}{
-		{"time is over", &summariser{err: &pipeline.NoSideAnswer{Reason: pipeline.SideTimeout}}, "summary=timeout", 1},
+		{"a timeout", &summariser{err: &pipeline.NoSideAnswer{Reason: pipeline.SideTimeout}}, "summary=timeout", 1},
 		{"no money", &summariser{err: &pipeline.NoSideAnswer{Reason: pipeline.SideNoMoney}}, "summary=no_money", 1},
-		{"nobody may be called", &summariser{none: true}, "summary=no_provider", 0},
-		{"it was cut off", &summariser{says: "It", cut: true}, "summary=unusable", 1},
+		{"no provider", &summariser{none: true}, "summary=no_provider", 0},
+		{"an incomplete answer", &summariser{says: "It", cut: true}, "summary=unusable", 1},
 		{"it is no shorter", &summariser{says: strings.Repeat("It went on. ", 4000)}, "summary=unusable", 1},
 		{"it costs more than it saves", &summariser{says: "Short.", price: 90_000_000}, "summary=no_provider", 0},
 	} {
@@ -407,8 +407,8 @@ func TestK73WhatMustStayIsNotSummarised(t *testing.T) {
 		{"an image", func(c *conversation) { c.turns = slices.Insert(c.turns, 3, image) }, nil, []string{"Question 0.", "See picture.", "data:image/png"}, 1},
 		{"a system message", func(c *conversation) { c.turns = slices.Insert(c.turns, 4, system) }, nil, []string{"Question 0.", "Be brief"}, 1},
 		{"an image near the end", func(c *conversation) { c.turns = slices.Insert(c.turns, len(c.turns)-8, image) }, nil, []string{"Question 0.", "See picture."}, 0},
-		{"what nobody may keep, of nobody", nil, func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyNoLog }, []string{"Question 0."}, 0},
-		{"secrets of nobody", nil, func(x *pipeline.Exchange) { x.Hints.SecurityClass = policy.SecurityConfidential }, []string{"Question 0."}, 0},
+		{"a request without logging, of a caller without a key", nil, func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyNoLog }, []string{"Question 0."}, 0},
+		{"a confidential request, of a caller without a key", nil, func(x *pipeline.Exchange) { x.Hints.SecurityClass = policy.SecurityConfidential }, []string{"Question 0."}, 0},
 	} {
 		l, side, c := summarising(compress.SummaryOn), &summariser{says: "Short."}, &conversation{dialect: chat.OpenAI}
 		for i := range 14 {
@@ -503,8 +503,8 @@ func TestASummaryIsOfOneConversation(t *testing.T) {
 	}
 }
 
-// TestASummaryGoesOnFromTheOneBefore: when the conversation is long again, the new one is made of the old one and the turns after it.
-func TestASummaryGoesOnFromTheOneBefore(t *testing.T) {
+// TestASummaryExtendsThePreviousOne: when the conversation is long again, the new one is made of the old one and the turns after it.
+func TestASummaryExtendsThePreviousOne(t *testing.T) {
 	l, side, c := summarising(compress.SummaryOn), &summariser{says: "First record."}, &conversation{dialect: chat.OpenAI}
 	for i := range 60 {
 		c.ask(i, 1)

@@ -41,13 +41,13 @@ func TestF03ToolsThatGroqHasRunAreJudged(t *testing.T) {
 		rule    firewall.Rule
 		removed bool
 	}{
-		"denied":               {firewall.Rule{ID: "r", Deny: names("search")}, true},
-		"another one denied":   {firewall.Rule{ID: "r", Deny: names("python")}, false},
-		"not allowed":          {firewall.Rule{ID: "r", Allow: names("get_price")}, true},
-		"allowed":              {firewall.Rule{ID: "r", Allow: names("search")}, false},
-		"by its arguments":     {firewall.Rule{ID: "r", Tools: names("search"), Condition: condition(t, "args.query != 'SECRET'")}, true},
-		"arguments that fit":   {firewall.Rule{ID: "r", Tools: names("search"), Condition: condition(t, "args.query == 'SECRET' && tool == 'search'")}, false},
-		"a rule of other ones": {firewall.Rule{ID: "r", Tools: names("python"), Condition: condition(t, "false")}, false},
+		"denied":             {firewall.Rule{ID: "r", Deny: names("search")}, true},
+		"another one denied": {firewall.Rule{ID: "r", Deny: names("python")}, false},
+		"not allowed":        {firewall.Rule{ID: "r", Allow: names("get_price")}, true},
+		"allowed":            {firewall.Rule{ID: "r", Allow: names("search")}, false},
+		"by its arguments":   {firewall.Rule{ID: "r", Tools: names("search"), Condition: condition(t, "args.query != 'SECRET'")}, true},
+		"arguments that fit": {firewall.Rule{ID: "r", Tools: names("search"), Condition: condition(t, "args.query == 'SECRET' && tool == 'search'")}, false},
+		"a rule for others":  {firewall.Rule{ID: "r", Tools: names("python"), Condition: condition(t, "false")}, false},
 	} {
 		for _, streamed := range []bool{true, false} {
 			body := executed(streamed)

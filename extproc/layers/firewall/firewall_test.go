@@ -323,22 +323,22 @@ func TestEachKindOfViolationIsFound(t *testing.T) {
 		call piece
 		want string
 	}{
-		"a tool that is denied":           {firewall.Rule{Deny: rule.Names{"trans*"}}, piece{"transfer", `{"usd":1}`}, "denied"},
-		"a tool that is not allowed":      {firewall.Rule{Allow: rule.Names{"get_*"}}, piece{"transfer", `{"usd":1}`}, "not_allowed"},
-		"no tool is allowed":              {firewall.Rule{Allow: rule.Names{}}, piece{"get_price", `{}`}, "not_allowed"},
-		"its own schema":                  {firewall.Rule{OwnSchema: true}, piece{"transfer", `{"usd":"5"}`}, "arguments"},
-		"a missing argument":              {firewall.Rule{OwnSchema: true}, piece{"transfer", ``}, "arguments"},
-		"a tool that was not offered":     {firewall.Rule{OwnSchema: true}, piece{"format_disk", `{}`}, "not_offered"},
-		"the operator's schema":           {firewall.Rule{Schema: schema}, piece{"transfer", `{"usd":11}`}, "schema"},
-		"a condition":                     {firewall.Rule{Condition: condition(t, "args.usd < 10")}, piece{"transfer", `{"usd":11}`}, "condition"},
-		"a condition that cannot be told": {firewall.Rule{Condition: condition(t, "args.usd < 10")}, piece{"transfer", `{"eur":1}`}, "condition_failed"},
-		"arguments that are no JSON":      {firewall.Rule{Condition: condition(t, "true")}, piece{"transfer", `{"usd":`}, "invalid_arguments"},
-		"a member twice":                  {firewall.Rule{Condition: condition(t, "args.usd < 10")}, piece{"transfer", `{"usd":1,"usd":11}`}, "invalid_arguments"},
-		"a member in another case":        {firewall.Rule{Condition: condition(t, "args.usd < 10")}, piece{"transfer", `{"usd":1,"USD":11}`}, "invalid_arguments"},
-		"too much":                        {firewall.Rule{Condition: condition(t, "true")}, piece{"transfer", `{"a":"` + strings.Repeat("x", rule.MaxArgs) + `"}`}, "too_large"},
-		"who calls":                       {firewall.Rule{Condition: condition(t, "key == 'key_1' && key_name == 'trader' && tier == 'pro' && subsystem == 'risk' && vitality < 1.0")}, piece{"get_price", `{}`}, "condition"},
-		"another tool":                    {firewall.Rule{Tools: rule.Names{"transfer"}, Condition: condition(t, "false")}, piece{"get_price", `{}`}, ""},
-		"what follows all":                {firewall.Rule{OwnSchema: true, Schema: schema, Condition: condition(t, "args.usd == 5")}, piece{"transfer", `{"usd":5}`}, ""},
+		"a tool that is denied":       {firewall.Rule{Deny: rule.Names{"trans*"}}, piece{"transfer", `{"usd":1}`}, "denied"},
+		"a tool that is not allowed":  {firewall.Rule{Allow: rule.Names{"get_*"}}, piece{"transfer", `{"usd":1}`}, "not_allowed"},
+		"no tool is allowed":          {firewall.Rule{Allow: rule.Names{}}, piece{"get_price", `{}`}, "not_allowed"},
+		"its own schema":              {firewall.Rule{OwnSchema: true}, piece{"transfer", `{"usd":"5"}`}, "arguments"},
+		"a missing argument":          {firewall.Rule{OwnSchema: true}, piece{"transfer", ``}, "arguments"},
+		"a tool that was not offered": {firewall.Rule{OwnSchema: true}, piece{"format_disk", `{}`}, "not_offered"},
+		"the operator's schema":       {firewall.Rule{Schema: schema}, piece{"transfer", `{"usd":11}`}, "schema"},
+		"a condition":                 {firewall.Rule{Condition: condition(t, "args.usd < 10")}, piece{"transfer", `{"usd":11}`}, "condition"},
+		"a condition without a value": {firewall.Rule{Condition: condition(t, "args.usd < 10")}, piece{"transfer", `{"eur":1}`}, "condition_failed"},
+		"arguments that are not JSON": {firewall.Rule{Condition: condition(t, "true")}, piece{"transfer", `{"usd":`}, "invalid_arguments"},
+		"a member twice":              {firewall.Rule{Condition: condition(t, "args.usd < 10")}, piece{"transfer", `{"usd":1,"usd":11}`}, "invalid_arguments"},
+		"a member in another case":    {firewall.Rule{Condition: condition(t, "args.usd < 10")}, piece{"transfer", `{"usd":1,"USD":11}`}, "invalid_arguments"},
+		"too much":                    {firewall.Rule{Condition: condition(t, "true")}, piece{"transfer", `{"a":"` + strings.Repeat("x", rule.MaxArgs) + `"}`}, "too_large"},
+		"the caller":                  {firewall.Rule{Condition: condition(t, "key == 'key_1' && key_name == 'trader' && tier == 'pro' && subsystem == 'risk' && vitality < 1.0")}, piece{"get_price", `{}`}, "condition"},
+		"another tool":                {firewall.Rule{Tools: rule.Names{"transfer"}, Condition: condition(t, "false")}, piece{"get_price", `{}`}, ""},
+		"it complies with all":        {firewall.Rule{OwnSchema: true, Schema: schema, Condition: condition(t, "args.usd == 5")}, piece{"transfer", `{"usd":5}`}, ""},
 	} {
 		row.rule.ID = "r"
 		n := max(1, len(row.call.args)/3)
@@ -443,7 +443,7 @@ func TestToolsThatMayNotBeOfferedAreRemoved(t *testing.T) {
 	}
 }
 
-func TestProvidersToolsBesideTheListAreOffered(t *testing.T) {
+func TestProvidersToolsOutsideOfTheListAreOffered(t *testing.T) {
 	t.Parallel()
 	for more, kept := range map[string]bool{`,"web_search_options":{}`: false, `,"mcp_servers":[{"name":"a","url":"https://a.example"}]`: false, `,"seed":5`: true} {
 		x := exchange(t, chat.OpenAI, more, firewall.Rule{ID: "r", Allow: rule.Names{"get_*", "transfer"}})
@@ -523,7 +523,7 @@ func TestNoOtherSpellingOffersAToolThatIsRefused(t *testing.T) {
 	}
 }
 
-func TestARequestThatInsistsOnARemovedToolIsRefused(t *testing.T) {
+func TestARequestThatRequiresARefusedToolIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		dialect chat.Dialect
@@ -577,7 +577,7 @@ func TestRulesApplyToTheirCallers(t *testing.T) {
 }
 
 // With rules that cannot be used, all requests are refused; requests without rules are not processed.
-func TestRulesThatCannotBeUsedLetNothingPass(t *testing.T) {
+func TestRulesThatCannotBeUsedRefuseAllRequests(t *testing.T) {
 	t.Parallel()
 	if _, err := prepared(t, chat.OpenAI, "", firewall.Layer{Broken: errors.New("broken")}); err == nil {
 		t.Error("a request passes")
@@ -589,7 +589,7 @@ func TestRulesThatCannotBeUsedLetNothingPass(t *testing.T) {
 }
 
 // The answer of a second attempt is judged independently of the first.
-func TestAnotherAttemptBeginsAnew(t *testing.T) {
+func TestASecondAttemptIsJudgedIndependently(t *testing.T) {
 	t.Parallel()
 	x := exchange(t, chat.OpenAI, "", firewall.Rule{ID: "limit", Condition: condition(t, "args.usd <= 500")})
 	half := stream(chat.OpenAI, 4, piece{"transfer", `{"usd":5000}`})

@@ -10,8 +10,8 @@ import (
 	"bardo.money/gateway/internal/rule"
 )
 
-// TestTheTextInThePlaceOfACallIsAMessage: OpenAI refuses messages with the id of a call.
-func TestTheTextInThePlaceOfACallIsAMessage(t *testing.T) {
+// TestTheNoticeOfARemovedCallIsAMessage: OpenAI refuses messages with the id of a call.
+func TestTheNoticeOfARemovedCallIsAMessage(t *testing.T) {
 	t.Parallel()
 	for _, calls := range [][]piece{{{"transfer", "{}"}}, {{"transfer", "{}"}, {"get_price", "{}"}}, {{"get_price", "{}"}, {"transfer", "{}"}, {"get_price", "{}"}}} {
 		x := exchange(t, chat.Responses, "", firewall.Rule{ID: "a", Tools: rule.Names{"transfer"}, Condition: condition(t, "false")})

@@ -9,8 +9,8 @@ import (
 	"bardo.money/gateway/internal/rule"
 )
 
-// TestARuleThatOnlyFlagsOrIsInShadowLeavesACallToThoseBehindIt: the next rule is enforced.
-func TestARuleThatOnlyFlagsOrIsInShadowLeavesACallToThoseBehindIt(t *testing.T) {
+// TestRulesAfterAFlagOrAShadowAreEnforced: the next rule is enforced.
+func TestRulesAfterAFlagOrAShadowAreEnforced(t *testing.T) {
 	t.Parallel()
 	never := firewall.Rule{ID: "first", Tools: rule.Names{"transfer"}, Condition: condition(t, "false"), OnViolation: firewall.Flag}
 	shadow := never
@@ -25,8 +25,8 @@ func TestARuleThatOnlyFlagsOrIsInShadowLeavesACallToThoseBehindIt(t *testing.T) 
 	}
 }
 
-// TestCallsThatAreTooLargeToWaitAreRefused: the held part of an answer is bounded.
-func TestCallsThatAreTooLargeToWaitAreRefused(t *testing.T) {
+// TestCallsThatAreTooLargeToHoldAreRefused: the held part of an answer is bounded.
+func TestCallsThatAreTooLargeToHoldAreRefused(t *testing.T) {
 	t.Parallel()
 	x := exchange(t, chat.OpenAI, "", firewall.Rule{ID: "a", Tools: rule.Names{"transfer"}, Condition: condition(t, "true")})
 	got, err := pass(t, x, chat.OpenAI, stream(chat.OpenAI, 1<<20, piece{"transfer", `{"a":"` + strings.Repeat("x", 17<<20) + `"}`}))

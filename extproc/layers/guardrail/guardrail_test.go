@@ -96,7 +96,7 @@ func TestAHookIsCalledThroughEnvoy(t *testing.T) {
 	}
 }
 
-func TestReplacedTextsOfARequestStayWhatTheyAre(t *testing.T) {
+func TestReplacedTextsOfARequestKeepTheirTypes(t *testing.T) {
 	t.Parallel()
 	l := layer(Hook{Requests: true}, func(r *http.Request) string {
 		b, _ := io.ReadAll(r.Body)
@@ -207,7 +207,7 @@ func theAnswer() []chat.Event {
 	}
 }
 
-func TestAnAnswerIsHeldAndPassesAsItCame(t *testing.T) {
+func TestAnAllowedAnswerIsUnchanged(t *testing.T) {
 	t.Parallel()
 	l := layer(Hook{Responses: true}, func(r *http.Request) string {
 		b, _ := io.ReadAll(r.Body)

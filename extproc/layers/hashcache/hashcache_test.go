@@ -108,12 +108,12 @@ func TestD32AnEffortOfTheProfile(t *testing.T) {
 	}{
 		{"a heartbeat", "", "", chat.Profile{Default: params("0.3", "low")}, true},
 		{"a locked one", "", "", chat.Profile{Locked: params("0.1", "medium")}, true},
-		{"a deliberate one", "", "", chat.Profile{Default: params("0.3", "high")}, false},
-		{"a locked deliberate one", `"temperature":0,`, "", chat.Profile{Locked: params("0.1", "high")}, false},
+		{"a high effort", "", "", chat.Profile{Default: params("0.3", "high")}, false},
+		{"a locked high effort", `"temperature":0,`, "", chat.Profile{Locked: params("0.1", "high")}, false},
 		{"the client's temperature", `"temperature":0,`, "", chat.Profile{Default: params("0.7", "high")}, true},
 		{"a model that drops the effort", "", "none", chat.Profile{Default: params("0.3", "max")}, true},
 		{"the client's effort", `"reasoning_effort":"low",`, "", chat.Profile{Default: params("0.3", "")}, false},
-		{"the client's refusal of one", `"reasoning_effort":"none",`, "", chat.Profile{Default: params("0.3", "")}, true},
+		{"the client disables reasoning", `"reasoning_effort":"none",`, "", chat.Profile{Default: params("0.3", "")}, true},
 	} {
 		t.Run(tt.about, func(t *testing.T) {
 			x := exchange(t, chat.Generate, tt.more)

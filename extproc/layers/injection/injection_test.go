@@ -306,8 +306,8 @@ func TestD38ABlockWaitsWithinItsTime(t *testing.T) {
 	}
 }
 
-// TestWithoutItsModelABlockRefusesWhatPatternsCannotJudge, unless the configuration allows it, or has no model.
-func TestWithoutItsModelABlockRefusesWhatPatternsCannotJudge(t *testing.T) {
+// TestWithoutAClassifierABlockRefusesWhatPatternsCannotJudge, unless the configuration allows it, or has no model.
+func TestWithoutAClassifierABlockRefusesWhatPatternsCannotJudge(t *testing.T) {
 	off := fmt.Errorf("%w: not installed", models.ErrOff)
 	for name, row := range map[string]struct {
 		err    error
@@ -421,8 +421,8 @@ func TestD38AKeyHasItsOwnPolicy(t *testing.T) {
 	}
 }
 
-// TestARequestOfWhichNothingIsJudgedIsNotRead: if its policies would only flag, and its profile has no flags.
-func TestARequestOfWhichNothingIsJudgedIsNotRead(t *testing.T) {
+// TestARequestWithoutJudgementIsNotParsed: if its policies would only flag, and its profile has no flags.
+func TestARequestWithoutJudgementIsNotParsed(t *testing.T) {
 	l, _ := newLayer(flagAll, nil)
 	x := result(t, bad)
 	x.Profile = pipeline.ProfileFast
@@ -432,8 +432,8 @@ func TestARequestOfWhichNothingIsJudgedIsNotRead(t *testing.T) {
 	}
 }
 
-// TestARunOfTheSameRequestTellsNothingAgain: verdicts are not counted and emitted again, except for refusals; the header and the note are set in each run.
-func TestARunOfTheSameRequestTellsNothingAgain(t *testing.T) {
+// TestARepeatedRunReportsNothingAgain: verdicts are not counted and emitted again, except for refusals; the header and the note are set in each run.
+func TestARepeatedRunReportsNothingAgain(t *testing.T) {
 	for own, want := range map[string]int{"flag": 0, "quarantine": 0, "block": 1} {
 		l, m := newLayer(blockAll, nil)
 		x := result(t, bad)
@@ -528,8 +528,8 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-// TestAReloadKeepsWhatIsKnown, unless the threshold changes, or a model is added or removed.
-func TestAReloadKeepsWhatIsKnown(t *testing.T) {
+// TestAReloadKeepsVerdicts, unless the threshold changes, or a model is added or removed.
+func TestAReloadKeepsVerdicts(t *testing.T) {
 	var memory layer.Memory
 	c := &classifier{}
 	first, background := memory.With(c, 0.9)
@@ -544,8 +544,8 @@ func TestAReloadKeepsWhatIsKnown(t *testing.T) {
 	}
 }
 
-// TestD38ASecondOpinionIsBeside: a second model scores only doubtful texts; no request waits for it, and no verdict changes.
-func TestD38ASecondOpinionIsBeside(t *testing.T) {
+// TestD38TheSecondModelRunsInTheBackground: a second model scores only doubtful texts; no request waits for it, and no verdict changes.
+func TestD38TheSecondModelRunsInTheBackground(t *testing.T) {
 	for _, row := range []struct {
 		p       layer.Policies
 		text    string

@@ -189,8 +189,8 @@ func TestATextIsSearchedOnce(t *testing.T) {
 	}
 }
 
-// TestTheSameBytesAreSearchedAsWhatTheyAre: escapes in arguments are decoded, and those in a user's text are not.
-func TestTheSameBytesAreSearchedAsWhatTheyAre(t *testing.T) {
+// TestTheSameBytesAreSearchedByTheirKind: escapes in arguments are decoded, and those in a user's text are not.
+func TestTheSameBytesAreSearchedByTheirKind(t *testing.T) {
 	const text = `"{\"to\":\"a\\u0040b.com\"}"`
 	l := newLayer("")
 	for _, tt := range []struct {

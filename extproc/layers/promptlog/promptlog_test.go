@@ -142,7 +142,7 @@ func TestF05WhatIsNeverLogged(t *testing.T) {
 		want   bool
 	}{
 		"an ordinary one":           {func(*pipeline.Exchange) {}, true},
-		"at one with an enclave":    {func(x *pipeline.Exchange) { x.Found = tee }, true},
+		"at a provider's enclave":   {func(x *pipeline.Exchange) { x.Found = tee }, true},
 		"another key":               {func(x *pipeline.Exchange) { x.Principal.Account = "k2" }, false},
 		"no key":                    {func(x *pipeline.Exchange) { x.Principal = policy.Principal{Anonymous: true} }, false},
 		"confidential":              {func(x *pipeline.Exchange) { x.Hints.SecurityClass = policy.SecurityConfidential }, false},
@@ -189,8 +189,8 @@ func TestF05WhatIsNeverLogged(t *testing.T) {
 	}
 }
 
-// TestF05AnAnswerThatNobodyGotIsNotLogged: that of a deferred request that was cancelled.
-func TestF05AnAnswerThatNobodyGotIsNotLogged(t *testing.T) {
+// TestF05TheAnswerOfACancelledRequestIsNotLogged: that of a deferred request that was cancelled.
+func TestF05TheAnswerOfACancelledRequestIsNotLogged(t *testing.T) {
 	t.Parallel()
 	l, x := newLayer(), exchange(t, question)
 	ask(t, l, x)
@@ -217,19 +217,19 @@ func TestF05AnAnswerThatBrokeOffIsLogged(t *testing.T) {
 		end           bool
 		want          string // what is kept: all, request, or ""
 	}{
-		"a provider that broke off":              {record.Cut, "upstream_error", nil, "answer", false, "all"},
-		"a client that disconnected":             {record.Cancelled, "", nil, "answer", false, "all"},
-		"a client that disconnected early on":    {record.Disconnected, "", nil, "", false, "all"},
-		"an error alone":                         {record.Failed, "upstream_error", nil, "error", false, ""},
-		"an error alone, of half an answer":      {record.Cut, "upstream_error", nil, "error", false, ""},
-		"an error in a stream that had begun":    {record.Failed, "upstream_error", nil, "answer", false, "request"},
-		"a refused answer":                       {record.Refused, "policy", nil, "error", false, ""},
-		"an answer without its form":             {record.Invalid, "schema", nil, "error", false, ""},
-		"one without its form in a stream":       {record.Invalid, "schema", nil, "answer", false, "request"},
-		"a private one":                          {record.Cut, "", private, "answer", false, ""},
-		"a complete one, whose client has left":  {record.Cancelled, "", nil, "answer", true, "all"},
-		"an error in place of a complete one":    {record.Failed, "internal", nil, "both", true, ""},
-		"an error behind the end of a whole one": {record.OK, "internal", nil, "answer", true, "all"},
+		"an interrupted answer":                         {record.Cut, "upstream_error", nil, "answer", false, "all"},
+		"a client that disconnected":                    {record.Cancelled, "", nil, "answer", false, "all"},
+		"a client that disconnected early on":           {record.Disconnected, "", nil, "", false, "all"},
+		"only an error":                                 {record.Failed, "upstream_error", nil, "error", false, ""},
+		"only an error, after a part of an answer":      {record.Cut, "upstream_error", nil, "error", false, ""},
+		"an error in a stream that had begun":           {record.Failed, "upstream_error", nil, "answer", false, "request"},
+		"a refused answer":                              {record.Refused, "policy", nil, "error", false, ""},
+		"an answer that violates its schema":            {record.Invalid, "schema", nil, "error", false, ""},
+		"one that violates its schema in a stream":      {record.Invalid, "schema", nil, "answer", false, "request"},
+		"a private one":                                 {record.Cut, "", private, "answer", false, ""},
+		"a complete one, whose client has disconnected": {record.Cancelled, "", nil, "answer", true, "all"},
+		"an error instead of a complete one":            {record.Failed, "internal", nil, "both", true, ""},
+		"an error after the end of a complete one":      {record.OK, "internal", nil, "answer", true, "all"},
 	} {
 		l, x := newLayer(), exchange(t, question)
 		ask(t, l, x)

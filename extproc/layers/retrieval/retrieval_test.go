@@ -140,7 +140,7 @@ func TestC17ResultsStandBehindAllThatACacheHolds(t *testing.T) {
 			gem, `{"contents":[{"role":"user","parts":[{"text":"Which dog?"}]}]}`,
 			`{"contents":[{"role":"user","parts":[{"text":"` + quoted + `"},{"text":"Which dog?"}]}]}`,
 		},
-		"a result of a function of Gemini's": {
+		"a result of a function in Gemini's format": {
 			gem, `{"contents":[{"role":"user","parts":[{"text":"x"}]},{"role":"model","parts":[{"functionCall":{"name":"f","args":{}}}]},{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"a":"b"}}},{"text":"Which dog?"}]}]}`,
 			`{"contents":[{"role":"user","parts":[{"text":"x"}]},{"role":"model","parts":[{"functionCall":{"name":"f","args":{}}}]},{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"a":"b"}}},{"text":"` + quoted + `"},{"text":"Which dog?"}]}]}`,
 		},
@@ -186,7 +186,7 @@ func TestC17ResultsAreBoundedAndInAStableOrder(t *testing.T) {
 		most, tokens int
 		want         string
 	}{
-		"both in turn":  {results("a1", "a2", "a3"), results("b1"), 3, 1000, "a1 b1 a2"},
+		"alternately":   {results("a1", "a2", "a3"), results("b1"), 3, 1000, "a1 b1 a2"},
 		"the same once": {results("x", "a2"), results("x", "b2"), 9, 1000, "x a2 b2"},
 		"none":          {nil, nil, 5, 1000, ""},
 		"no room":       {results(long), nil, 5, 40, ""},
@@ -248,27 +248,27 @@ func TestC17WhoseRequestsGetResults(t *testing.T) {
 		x    func(x *pipeline.Exchange)
 		want bool
 	}{
-		"any":                            {want: true},
-		"another profile":                {x: func(x *pipeline.Exchange) { x.Profile = pipeline.ProfileFast }},
-		"a profile that is listed":       {l: func(l *Layer, _ *Source) { l.In = []string{"fast"} }, x: func(x *pipeline.Exchange) { x.Profile = "fast" }, want: true},
-		"the full profile":               {x: func(x *pipeline.Exchange) { x.Profile = pipeline.ProfileFull }, want: true},
-		"the user's own provider key":    {x: func(x *pipeline.Exchange) { x.ProtectOnly = true }},
-		"an enclave":                     {x: func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyTEE }},
-		"a deferred request":             {x: func(x *pipeline.Exchange) { x.Deferred = true }},
-		"a request for later":            {x: func(x *pipeline.Exchange) { x.Header = header.List{{Name: "x-bardo-defer", Value: "24h"}} }},
-		"a count of tokens":              {x: func(x *pipeline.Exchange) { x.Request.Op = chat.CountTokens }},
-		"a subsystem":                    {l: func(l *Layer, _ *Source) { l.Subsystems = rule.Names{"ri*"} }, x: func(x *pipeline.Exchange) { x.Hints.Subsystem = "risk" }, want: true},
-		"another subsystem":              {l: func(l *Layer, _ *Source) { l.Subsystems = rule.Names{"ri*"} }, x: func(x *pipeline.Exchange) { x.Hints.Subsystem = "dream" }},
-		"a source's subsystem":           {l: func(_ *Layer, s *Source) { s.Subsystems = rule.Names{"risk"} }},
-		"a source's keys":                {l: func(_ *Layer, s *Source) { s.Keys = rule.Names{"ada"} }, want: true},
-		"a source's other keys":          {l: func(_ *Layer, s *Source) { s.Keys = rule.Names{"eve"} }},
-		"no session":                     {l: func(_ *Layer, s *Source) { s.SessionsOnly = true }, x: func(x *pipeline.Exchange) { x.Hints.SessionID = "mine" }},
-		"a session":                      {l: func(_ *Layer, s *Source) { s.SessionsOnly = true }, x: func(x *pipeline.Exchange) { x.Hints.SessionID = session }, want: true},
-		"private":                        {x: func(x *pipeline.Exchange) { x.Hints.SecurityClass = policy.SecurityPrivate }},
-		"private by its intent":          {x: func(x *pipeline.Exchange) { x.Intent.Security = policy.SecurityPrivate }},
-		"private by its tier":            {x: func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyNoLog }},
-		"private, to a private source":   {l: func(_ *Layer, s *Source) { s.Private = true }, x: func(x *pipeline.Exchange) { x.Hints.SecurityClass = policy.SecurityPrivate }, want: true},
-		"private, to the gateway itself": {l: func(_ *Layer, s *Source) { s.Local = true }, x: func(x *pipeline.Exchange) { x.Hints.SecurityClass = policy.SecurityPrivate }, want: true},
+		"any":                             {want: true},
+		"another profile":                 {x: func(x *pipeline.Exchange) { x.Profile = pipeline.ProfileFast }},
+		"a profile that is listed":        {l: func(l *Layer, _ *Source) { l.In = []string{"fast"} }, x: func(x *pipeline.Exchange) { x.Profile = "fast" }, want: true},
+		"the full profile":                {x: func(x *pipeline.Exchange) { x.Profile = pipeline.ProfileFull }, want: true},
+		"the user's own provider key":     {x: func(x *pipeline.Exchange) { x.ProtectOnly = true }},
+		"an enclave":                      {x: func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyTEE }},
+		"a deferred request":              {x: func(x *pipeline.Exchange) { x.Deferred = true }},
+		"a request with the defer header": {x: func(x *pipeline.Exchange) { x.Header = header.List{{Name: "x-bardo-defer", Value: "24h"}} }},
+		"a count of tokens":               {x: func(x *pipeline.Exchange) { x.Request.Op = chat.CountTokens }},
+		"a subsystem":                     {l: func(l *Layer, _ *Source) { l.Subsystems = rule.Names{"ri*"} }, x: func(x *pipeline.Exchange) { x.Hints.Subsystem = "risk" }, want: true},
+		"another subsystem":               {l: func(l *Layer, _ *Source) { l.Subsystems = rule.Names{"ri*"} }, x: func(x *pipeline.Exchange) { x.Hints.Subsystem = "dream" }},
+		"a source's subsystem":            {l: func(_ *Layer, s *Source) { s.Subsystems = rule.Names{"risk"} }},
+		"a source's keys":                 {l: func(_ *Layer, s *Source) { s.Keys = rule.Names{"ada"} }, want: true},
+		"a source's other keys":           {l: func(_ *Layer, s *Source) { s.Keys = rule.Names{"eve"} }},
+		"no session":                      {l: func(_ *Layer, s *Source) { s.SessionsOnly = true }, x: func(x *pipeline.Exchange) { x.Hints.SessionID = "mine" }},
+		"a session":                       {l: func(_ *Layer, s *Source) { s.SessionsOnly = true }, x: func(x *pipeline.Exchange) { x.Hints.SessionID = session }, want: true},
+		"private":                         {x: func(x *pipeline.Exchange) { x.Hints.SecurityClass = policy.SecurityPrivate }},
+		"private by its intent":           {x: func(x *pipeline.Exchange) { x.Intent.Security = policy.SecurityPrivate }},
+		"private by its tier":             {x: func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyNoLog }},
+		"private, to a private source":    {l: func(_ *Layer, s *Source) { s.Private = true }, x: func(x *pipeline.Exchange) { x.Hints.SecurityClass = policy.SecurityPrivate }, want: true},
+		"private, to the gateway itself":  {l: func(_ *Layer, s *Source) { s.Local = true }, x: func(x *pipeline.Exchange) { x.Hints.SecurityClass = policy.SecurityPrivate }, want: true},
 	} {
 		f := &finder{says: results("x")}
 		s, x := source("a", f), exchange(t, openai.Dialect{}, plain)

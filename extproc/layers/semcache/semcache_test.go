@@ -195,33 +195,33 @@ func TestD31WhoIsEligible(t *testing.T) {
 		hit  bool // the second question is answered
 		used bool // the layer searched
 	}{
-		"plain":               {question{}, true, true},
-		"a low temperature":   {question{more: `"temperature":0.7,`}, true, true},
-		"a high temperature":  {question{more: `"temperature":0.71,`}, false, false},
-		"no temperature":      {question{more: `"temperature":"x",`}, false, false},
-		"several choices":     {question{more: `"n":2,`}, false, false},
-		"thinking":            {question{more: `"reasoning_effort":"low",`}, false, false},
-		"a native member":     {question{more: `"logprobs":true,`}, false, false},
-		"off":                 {question{h: own("off")}, false, false},
-		"no-store":            {question{h: own("no-store")}, false, true},
-		"no-cache":            {question{h: own("no-cache")}, false, true},
-		"max-age":             {question{h: own("max-age=60")}, true, true},
-		"no_cache":            {question{set: hint(func(h *policy.Hints) { h.NoCache = true })}, false, false},
-		"confidential":        {question{set: hint(func(h *policy.Hints) { h.SecurityClass = policy.SecurityConfidential })}, false, false},
-		"private":             {question{set: func(x *pipeline.Exchange) { x.Intent.Security = policy.SecurityPrivate }}, false, false},
-		"results are added":   {question{set: func(x *pipeline.Exchange) { x.Request.Retrieved = true }}, false, false},
-		"the tier private":    {question{set: func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyNoLog }}, true, true},
-		"of nobody's key":     {question{set: func(x *pipeline.Exchange) { x.Intent.PrivacyTier, x.Principal.Account = policy.PrivacyNoLog, "" }}, false, false},
-		"in an enclave":       {question{set: func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyTEE }}, false, false},
-		"end to end":          {question{set: func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyEndToEnd }}, false, false},
-		"a long question":     {question{more: "", say: "[" + `{"role":"user","content":"` + strings.Repeat("long words ", 40) + `PRICE"}]`}, false, false},
-		"an image":            {question{say: `[{"role":"user","content":[{"type":"text","text":"PRICE"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}]`}, false, false},
-		"a result of a tool":  {question{say: `[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"1"},{"role":"user","content":"PRICE"}]`}, false, false},
-		"a prefill":           {question{say: `[{"role":"user","content":"PRICE"},{"role":"assistant","content":"It is"}]`}, false, false},
-		"a conversation":      {question{say: `[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"},{"role":"user","content":"PRICE"}]`}, true, true},
-		"several parts":       {question{say: `[{"role":"user","content":[{"type":"text","text":"Hi"},{"type":"text","text":"PRICE"}]}]`}, false, true},
-		"tools are offered":   {question{more: `"tools":[{"type":"function","function":{"name":"f"}}],`}, true, true},
-		"an answer in a form": {question{more: `"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}},`}, true, true},
+		"plain":                {question{}, true, true},
+		"a low temperature":    {question{more: `"temperature":0.7,`}, true, true},
+		"a high temperature":   {question{more: `"temperature":0.71,`}, false, false},
+		"no temperature":       {question{more: `"temperature":"x",`}, false, false},
+		"several choices":      {question{more: `"n":2,`}, false, false},
+		"thinking":             {question{more: `"reasoning_effort":"low",`}, false, false},
+		"a native member":      {question{more: `"logprobs":true,`}, false, false},
+		"off":                  {question{h: own("off")}, false, false},
+		"no-store":             {question{h: own("no-store")}, false, true},
+		"no-cache":             {question{h: own("no-cache")}, false, true},
+		"max-age":              {question{h: own("max-age=60")}, true, true},
+		"no_cache":             {question{set: hint(func(h *policy.Hints) { h.NoCache = true })}, false, false},
+		"confidential":         {question{set: hint(func(h *policy.Hints) { h.SecurityClass = policy.SecurityConfidential })}, false, false},
+		"private":              {question{set: func(x *pipeline.Exchange) { x.Intent.Security = policy.SecurityPrivate }}, false, false},
+		"results are added":    {question{set: func(x *pipeline.Exchange) { x.Request.Retrieved = true }}, false, false},
+		"the tier private":     {question{set: func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyNoLog }}, true, true},
+		"private, without key": {question{set: func(x *pipeline.Exchange) { x.Intent.PrivacyTier, x.Principal.Account = policy.PrivacyNoLog, "" }}, false, false},
+		"in an enclave":        {question{set: func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyTEE }}, false, false},
+		"end to end":           {question{set: func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyEndToEnd }}, false, false},
+		"a long question":      {question{more: "", say: "[" + `{"role":"user","content":"` + strings.Repeat("long words ", 40) + `PRICE"}]`}, false, false},
+		"an image":             {question{say: `[{"role":"user","content":[{"type":"text","text":"PRICE"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}]`}, false, false},
+		"a result of a tool":   {question{say: `[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"1"},{"role":"user","content":"PRICE"}]`}, false, false},
+		"a prefill":            {question{say: `[{"role":"user","content":"PRICE"},{"role":"assistant","content":"It is"}]`}, false, false},
+		"a conversation":       {question{say: `[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"},{"role":"user","content":"PRICE"}]`}, true, true},
+		"several parts":        {question{say: `[{"role":"user","content":[{"type":"text","text":"Hi"},{"type":"text","text":"PRICE"}]}]`}, false, true},
+		"tools are offered":    {question{more: `"tools":[{"type":"function","function":{"name":"f"}}],`}, true, true},
+		"a response format":    {question{more: `"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}},`}, true, true},
 	} {
 		r := newRig(t, semcache.On)
 		first, second := row.q, row.q
@@ -241,20 +241,20 @@ func TestD31WhoIsEligible(t *testing.T) {
 // TestOnlyEqualPartitionsAreCompared: requests of other tenants (K-60), or that differ in anything else, are not.
 func TestOnlyEqualPartitionsAreCompared(t *testing.T) {
 	for about, q := range map[string]question{
-		"another key":          {set: func(x *pipeline.Exchange) { x.Principal.Account = "b" }},
-		"another model":        {set: func(x *pipeline.Exchange) { x.Request.Model = "n" }},
-		"a provider":           {set: func(x *pipeline.Exchange) { x.Request.Provider = "p" }},
-		"another temperature":  {more: `"temperature":0.5,`},
-		"another limit":        {more: `"max_completion_tokens":7,`},
-		"a tool":               {more: `"tools":[{"type":"function","function":{"name":"f"}}],`},
-		"an answer in a form":  {more: `"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}},`},
-		"a user":               {more: `"user":"u",`},
-		"a system prompt":      {say: `[{"role":"system","content":"Be brief."},{"role":"user","content":"` + priceLike + `"}]`},
-		"an earlier turn":      {say: `[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"},{"role":"user","content":"` + priceLike + `"}]`},
-		"a check of answers":   {set: func(x *pipeline.Exchange) { x.Request.Check = "c" }},
-		"a profile":            {set: func(x *pipeline.Exchange) { x.Request.Profile = &chat.Profile{Role: "r"} }},
-		"another market":       {set: func(x *pipeline.Exchange) { x.Market = cache.Market{Agent: "g", Regime: "calm"} }},
-		"another of the words": {say: "what is the cost of silver"},
+		"another key":         {set: func(x *pipeline.Exchange) { x.Principal.Account = "b" }},
+		"another model":       {set: func(x *pipeline.Exchange) { x.Request.Model = "n" }},
+		"a provider":          {set: func(x *pipeline.Exchange) { x.Request.Provider = "p" }},
+		"another temperature": {more: `"temperature":0.5,`},
+		"another limit":       {more: `"max_completion_tokens":7,`},
+		"a tool":              {more: `"tools":[{"type":"function","function":{"name":"f"}}],`},
+		"a response format":   {more: `"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}},`},
+		"a user":              {more: `"user":"u",`},
+		"a system prompt":     {say: `[{"role":"system","content":"Be brief."},{"role":"user","content":"` + priceLike + `"}]`},
+		"an earlier turn":     {say: `[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"},{"role":"user","content":"` + priceLike + `"}]`},
+		"a check of answers":  {set: func(x *pipeline.Exchange) { x.Request.Check = "c" }},
+		"a profile":           {set: func(x *pipeline.Exchange) { x.Request.Profile = &chat.Profile{Role: "r"} }},
+		"another market":      {set: func(x *pipeline.Exchange) { x.Market = cache.Market{Agent: "g", Regime: "calm"} }},
+		"another word":        {say: "what is the cost of silver"},
 	} {
 		r := newRig(t, semcache.On)
 		r.ask(t, question{say: price, set: func(x *pipeline.Exchange) { x.Market = cache.Market{Agent: "g", Regime: "wild"} }})
@@ -325,8 +325,8 @@ func TestAnswersThatCallToolsAreNotShared(t *testing.T) {
 	}
 }
 
-// TestWhatLeavesTheStoreLeavesTheIndex: by deletion (K-65), and by a change of the market regime (C-06).
-func TestWhatLeavesTheStoreLeavesTheIndex(t *testing.T) {
+// TestEntriesRemovedFromTheStoreAreRemovedFromTheIndex: by deletion (K-65), and by a change of the market regime (C-06).
+func TestEntriesRemovedFromTheStoreAreRemovedFromTheIndex(t *testing.T) {
 	r := newRig(t, semcache.On)
 	r.ask(t, question{say: price})
 	if r.layer.Index.Size() != 1 {
@@ -356,7 +356,7 @@ func TestTheScopeOfTheLayer(t *testing.T) {
 		only semcache.Scope
 		want bool
 	}{
-		"nothing is named":   {semcache.Scope{}, true},
+		"an empty scope":     {semcache.Scope{}, true},
 		"a key by its id":    {semcache.Scope{Keys: []policy.Account{"b", "a"}}, true},
 		"a key by its name":  {semcache.Scope{Keys: []policy.Account{"ada"}}, true},
 		"another key":        {semcache.Scope{Keys: []policy.Account{"b"}}, false},

@@ -193,8 +193,8 @@ func TestC18AModelThatIsLoadedByARequestUsesTheStore(t *testing.T) {
 	})
 }
 
-// TestD36AModelThatIsLateOrBusyIsAskedAgain: the time limit of a model in another process may expire before the request's.
-func TestD36AModelThatIsLateOrBusyIsAskedAgain(t *testing.T) {
+// TestD36AModelThatIsLateOrBusyIsTriedAgain: the time limit of a model in another process may expire before the request's.
+func TestD36AModelThatIsLateOrBusyIsTriedAgain(t *testing.T) {
 	for _, err := range []error{context.DeadlineExceeded, models.ErrBusy} {
 		s := &fakeEmbedder{err: fmt.Errorf("a local model: %w", err)}
 		l := meaningful(s)
@@ -258,8 +258,8 @@ func TestD36RankingHasATimeLimit(t *testing.T) {
 	})
 }
 
-// TestD36DefinitionsAreReadOnASlowMachine: even if no query is embedded in time, the definitions are, with a time limit for each request.
-func TestD36DefinitionsAreReadOnASlowMachine(t *testing.T) {
+// TestD36DefinitionsAreEmbeddedOnASlowMachine: even if no query is embedded in time, the definitions are, with a time limit for each request.
+func TestD36DefinitionsAreEmbeddedOnASlowMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeEmbedder{takes: 400 * time.Millisecond}
 		l := meaningful(s)

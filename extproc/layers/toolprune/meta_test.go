@@ -49,11 +49,11 @@ func TestD36WhoGetsMetaTools(t *testing.T) {
 	}{
 		{"a hundred tools", 100, "", "", false, false},
 		{"more", 101, "", "", false, true},
-		{"more, said by name", 101, toolprune.Auto, "", false, true},
+		{"more, in mode auto", 101, toolprune.Auto, "", false, true},
 		{"switched off", 101, toolprune.Off, "", false, false},
-		{"no tools are left out", 101, toolprune.On, toolprune.Off, false, false},
-		{"switched on, for those whose tools are chosen", 60, toolprune.On, "", false, true},
-		{"switched on, for another", 30, toolprune.On, "", false, false},
+		{"pruning is off", 101, toolprune.On, toolprune.Off, false, false},
+		{"switched on, for a request that is pruned", 60, toolprune.On, "", false, true},
+		{"switched on, for a request that is not pruned", 30, toolprune.On, "", false, false},
 		{"calls cannot be answered here", 101, "", "", true, false},
 	} {
 		x := request(t, policy.Hints{}, map[string]any{"messages": []any{user("Fly me to Oslo")}, "tools": catalog(row.tools)})
