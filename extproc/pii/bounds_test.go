@@ -74,8 +74,8 @@ func TestF01KnownValuesAreLookedForInProportion(t *testing.T) {
 	}
 	text := strings.Repeat("sk-a"+strings.Repeat("b-", 1500)+"! ", 1000)
 	v.Mask(text, nil)
-	if most := freeWork + workPerByte*len(text) + 8000; !v.Exhausted() || v.work > most {
-		t.Errorf("exhausted %v, %d bytes were compared, at most %d may be", v.Exhausted(), v.work, most)
+	if limit := freeWork + workPerByte*len(text) + 8000; !v.Exhausted() || v.work > limit {
+		t.Errorf("exhausted %v, %d bytes were compared, at most %d may be", v.Exhausted(), v.work, limit)
 	}
 
 	v = NewVault(TenantKey([]byte("s"), "t"))

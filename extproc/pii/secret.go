@@ -84,11 +84,11 @@ var tokens = []token{
 
 // minToken is the minimum length of tokens, prefix included.
 var minToken = func() int {
-	least := math.MaxInt
+	shortest := math.MaxInt
 	for _, k := range tokens {
-		least = min(least, len(k.prefix)+k.min)
+		shortest = min(shortest, len(k.prefix)+k.min)
 	}
-	return least
+	return shortest
 }()
 
 // tokensBy has tokens by their first byte.

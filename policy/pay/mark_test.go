@@ -9,7 +9,7 @@ func TestAMarkIsReadWhereItIs(t *testing.T) {
 		data  []byte
 		want  Mark
 	}{
-		{"behind a call", append([]byte("call"), m[:]...), m},
+		{"after a call", append([]byte("call"), m[:]...), m},
 		{"alone", m[:], m},
 		{"within", append(append([]byte("call"), m[:]...), 0), Mark{}},
 		{"none", make([]byte, 68), Mark{}},

@@ -234,17 +234,17 @@ func TestPitfall6And7QuotesHoldForTheirRequest(t *testing.T) {
 		want   string
 		owed   policy.Micro
 	}{
-		{"the price of today", Payment{}, Word{9}, 5000, now, "", 0},
+		{"the current price", Payment{}, Word{9}, 5000, now, "", 0},
 		{"more than the price", Payment{}, Word{9}, 4000, now, "", 0},
 		{"less, without a quote", Payment{}, Word{9}, 6000, now, ReasonValue, 0},
 		{"less, with a quote", Payment{Quote: seal.Sign(q)}, Word{9}, 6000, now, "", 0},
 		{"another request", Payment{Quote: seal.Sign(q)}, Word{8}, 6000, now, ReasonTerms, 0},
 		{"too late", Payment{Quote: seal.Sign(q)}, Word{9}, 6000, now.Add(time.Hour), ReasonTerms, 0},
 		{"a quote of another gateway", Payment{Quote: other.Sign(q)}, Word{9}, 6000, now, ReasonValue, 0},
-		{"a quote of more", Payment{Quote: seal.Sign(Quote{Amount: 5500, Digest: Word{9}, Expires: q.Expires})}, Word{9}, 6000, now, ReasonValue, 0},
-		{"the price and what is owed", Payment{}, Word{9}, 4000, now, "", 1000},
+		{"a quote above the payment", Payment{Quote: seal.Sign(Quote{Amount: 5500, Digest: Word{9}, Expires: q.Expires})}, Word{9}, 6000, now, ReasonValue, 0},
+		{"the price and the debt", Payment{}, Word{9}, 4000, now, "", 1000},
 		{"less than both", Payment{}, Word{9}, 4000, now, ReasonValue, 1001},
-		{"less, with a quote that has nothing of what is owed", Payment{Quote: seal.Sign(q)}, Word{9}, 6000, now, ReasonValue, 1},
+		{"less, with a quote without the debt", Payment{Quote: seal.Sign(q)}, Word{9}, 6000, now, ReasonValue, 1},
 	} {
 		row.p.Value = 5000
 		short, why := terms.CheckAmount(seal, &row.p, row.digest, row.price, row.owed, row.at)

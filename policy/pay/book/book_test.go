@@ -238,8 +238,8 @@ func (b *Book) kill(t *testing.T) {
 	}
 }
 
-// silence lets the lease of a running gateway expire.
-func (b *Book) silence(t *testing.T) {
+// expireLease lets the lease of a running gateway expire.
+func (b *Book) expireLease(t *testing.T) {
 	t.Helper()
 	l, ok := b.peers.(*leases)
 	if !ok {
@@ -265,7 +265,7 @@ func TestALeaseThatIsOverIsFenced(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.awaitStart(t)
-	a.silence(t)
+	a.expireLease(t)
 	if ok, err := b.Claim(t.Context()); !ok || err != nil {
 		t.Fatalf("the settlements are not taken over: %v, %v", ok, err)
 	}

@@ -9,16 +9,16 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// later is a clock that is ahead by a duration.
-type later struct{ by time.Duration }
+// aheadClock is a clock that is ahead by a duration.
+type aheadClock struct{ by time.Duration }
 
-func (l *later) now() time.Time { return time.Now().Add(l.by) }
+func (l *aheadClock) now() time.Time { return time.Now().Add(l.by) }
 
 // TestReleasedPaymentsAreLookedForAndKeptOnce: those of scheme exact that are still released after a while.
 func TestReleasedPaymentsAreLookedForAndKeptOnce(t *testing.T) {
 	inBoth(t, func(t *testing.T, at Place) {
 		t.Helper()
-		clock := &later{}
+		clock := &aheadClock{}
 		b, err := Open(t.Context(), at, clock.now)
 		if err != nil {
 			t.Fatal(err)
@@ -28,9 +28,9 @@ func TestReleasedPaymentsAreLookedForAndKeptOnce(t *testing.T) {
 			t.Fatal(ok, err)
 		}
 		ids := b.release(t, 5)
-		want := func(what string, most int, want ...int64) {
+		want := func(what string, limit int, want ...int64) {
 			t.Helper()
-			list, err := b.ToLookFor(t.Context(), most)
+			list, err := b.ToLookFor(t.Context(), limit)
 			if err != nil || len(list) != len(want) {
 				t.Fatalf("%s: %d are looked for, want %d, %v", what, len(list), len(want), err)
 			}
@@ -50,26 +50,26 @@ func TestReleasedPaymentsAreLookedForAndKeptOnce(t *testing.T) {
 		if err := b.LookAgain(t.Context(), ids[1], clock.now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
-		serving := b.again(t, 3)
+		serving := b.reserveAgain(t, 3)
 		want("not now, and not while it serves", 9, ids[3])
 		if err := b.LookAgain(t.Context(), ids[2], clock.now()); err != nil {
 			t.Fatal(err)
 		}
-		b.keeps(t, serving, false)
+		b.wantArrived(t, serving, false)
 		if err := b.MarkServed(t.Context(), serving, 10, 5000); err != nil {
 			t.Fatal(err)
 		}
 		clock.by += time.Minute
 		want("not when it has served", 9, ids[1], ids[3])
-		b.keeps(t, serving, false)
-		b.keeps(t, ids[4], false) // of scheme upto
-		b.keeps(t, ids[3], true)
-		b.keeps(t, ids[3], false)
+		b.wantArrived(t, serving, false)
+		b.wantArrived(t, ids[4], false) // of scheme upto
+		b.wantArrived(t, ids[3], true)
+		b.wantArrived(t, ids[3], false)
 		want("not when it is kept", 9, ids[1])
 		if err := b.MarkFailed(t.Context(), ids[1], "by hand"); err != nil {
 			t.Fatal(err)
 		}
-		b.keeps(t, ids[1], false)
+		b.wantArrived(t, ids[1], false)
 		if got, err := b.ByID(t.Context(), serving); err != nil || got.Fee != 1000 || got.Charge != 10 {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -97,8 +97,8 @@ func (b *Book) release(t *testing.T, n int) (ids []int64) {
 	return ids
 }
 
-// again reserves a payment again.
-func (b *Book) again(t *testing.T, nonce byte) int64 {
+// reserveAgain reserves a payment reserveAgain.
+func (b *Book) reserveAgain(t *testing.T, nonce byte) int64 {
 	t.Helper()
 	q := *one
 	q.Nonce = pay.Word{nonce}
@@ -109,8 +109,8 @@ func (b *Book) again(t *testing.T, nonce byte) int64 {
 	return p.ID
 }
 
-// keeps checks whether Arrived makes a payment its payer's money.
-func (b *Book) keeps(t *testing.T, id int64, want bool) {
+// wantArrived checks whether Arrived makes a payment its payer's money.
+func (b *Book) wantArrived(t *testing.T, id int64, want bool) {
 	t.Helper()
 	p, ok, err := b.Arrived(t.Context(), id, pay.Word{77})
 	if err != nil || ok != want || ok && (p.Service != Served || p.Settlement != Settling || p.Tx != pay.Word{77} || p.Captured != 5000 || p.Fee != 0 || p.Charge != 0 || p.Holder != b.holder || p.Booked) {
@@ -132,7 +132,7 @@ func TestOnlyTheGatewayThatSettlesKeepsPayments(t *testing.T) {
 	if err := b.LookAgain(t.Context(), ids[0], time.Time{}); err == nil {
 		t.Error("by one that does not settle")
 	}
-	a.keeps(t, ids[0], true)
+	a.wantArrived(t, ids[0], true)
 }
 
 // TestTablesOfBeforeAreUpgraded: their released payments are not looked for; new ones are.
@@ -145,7 +145,7 @@ func TestTablesOfBeforeAreUpgraded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	clock := &later{by: time.Hour}
+	clock := &aheadClock{by: time.Hour}
 	for range 2 {
 		again, err := Open(t.Context(), at, clock.now)
 		if err != nil {
@@ -157,7 +157,7 @@ func TestTablesOfBeforeAreUpgraded(t *testing.T) {
 		}
 		b = again
 	}
-	id := b.again(t, 1)
+	id := b.reserveAgain(t, 1)
 	if err := b.Release(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}

@@ -20,11 +20,11 @@ func TestPitfall14WhatWasSignedEarlierIsNotSentAgainstTheRules(t *testing.T) {
 		want   string // "": it is sent again
 	}{
 		{"the same rules", func(*client.Rules) {}, ""},
-		{"another scheme beside", func(r *client.Rules) { r.Schemes = []pay.Scheme{pay.SchemeUpTo, pay.SchemeExact} }, ""},
-		{"exact is the usual scheme", func(r *client.Rules) { r.Schemes = nil }, ""},
+		{"an additional scheme", func(r *client.Rules) { r.Schemes = []pay.Scheme{pay.SchemeUpTo, pay.SchemeExact} }, ""},
+		{"exact is the default scheme", func(r *client.Rules) { r.Schemes = nil }, ""},
 		{"the price itself", func(r *client.Rules) { r.MaxPrice = 1500 }, ""},
 		{"another payee", func(r *client.Rules) { r.Payees = []pay.Address{{1}} }, "the payee " + payee.String() + " is not allowed"},
-		{"less", func(r *client.Rules) { r.MaxPrice = 1499 }, "it is of $0.001500, and a request may cost $0.001499"},
+		{"a lower limit", func(r *client.Rules) { r.MaxPrice = 1499 }, "it is of $0.001500, and a request may cost $0.001499"},
 		{"another scheme", func(r *client.Rules) { r.Schemes = []pay.Scheme{pay.SchemeUpTo} }, "the scheme exact is not allowed"},
 		{"another token", func(r *client.Rules) {
 			r.Assets = []client.Asset{{Network: known.Network, Token: pay.Token{Address: pay.Address{9}}}}
@@ -46,10 +46,10 @@ func TestPitfall14WhatWasSignedEarlierIsNotSentAgainstTheRules(t *testing.T) {
 			if refused != (row.want != "") || refused && (paid != nil || !strings.Contains(r.Error(), row.want)) {
 				t.Errorf("%v, want %q", err, row.want)
 			}
-			if one, times := s.seen(); one != 1 || times != map[bool]int{true: 1, false: 2}[refused] {
+			if one, times := s.received(); one != 1 || times != map[bool]int{true: 1, false: 2}[refused] {
 				t.Errorf("%d authorizations were sent %d times", one, times)
 			}
-			if a := p.only(t); a.State != outgoing.Open {
+			if a := p.onlyPayment(t); a.State != outgoing.Open {
 				t.Errorf("it is %s", a.State)
 			}
 		})

@@ -33,12 +33,12 @@ func TestWhatAServerNamesIsBounded(t *testing.T) {
 		read, unread       int
 		err                string
 	}{
-		{"a header of the size", wide(maxHeader), "", 1, 0, ""},
+		{"a header of the maximum size", wide(maxHeader), "", 1, 0, ""},
 		{"a longer header", wide(maxHeader + 4), "", 0, 0, "it has more than 32768 bytes"},
-		{"as many offers", "", priceOf(1, maxOffers, 5), maxOffers, 0, ""},
+		{"the maximum number of offers", "", priceOf(1, maxOffers, 5), maxOffers, 0, ""},
 		{"too many offers", "", priceOf(1, maxOffers+1, 5), 0, 0, errNoOffers.Error()},
-		{"as much", "", priceOf(1, 1, maxValue), 1, 0, ""},
-		{"too much", "", priceOf(1, 1, maxValue+1), 0, 1, ""},
+		{"the maximum amount", "", priceOf(1, 1, maxValue), 1, 0, ""},
+		{"too high an amount", "", priceOf(1, 1, maxValue+1), 0, 1, ""},
 		{"version 1 in the header", packed(priceOf(1, 1, 5)), "", 0, 0, errNoPrice.Error()},
 		{"version 2 in the body", "", priceOf(2, 1, 5), 0, 0, errNoPrice.Error()},
 		{"version 3", packed(priceOf(3, 1, 5)), "", 0, 0, errNoPrice.Error()},

@@ -142,8 +142,8 @@ func (s *server) challenge(w http.ResponseWriter) {
 	_, _ = w.Write(text)
 }
 
-// seen is how many authorizations the server was sent, and how often.
-func (s *server) seen() (authorizations, times int) {
+// received is how many authorizations the server was sent, and how often.
+func (s *server) received() (authorizations, times int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, n := range s.nonces {
@@ -203,8 +203,8 @@ func (p *payer) get(ctx context.Context, name, url string) (status int, body str
 	return resp.StatusCode, string(b), paid, errors.Join(err, resp.Body.Close())
 }
 
-// only returns the only authorization in the book.
-func (p *payer) only(t *testing.T) outgoing.Authorization {
+// onlyPayment returns the onlyPayment authorization in the book.
+func (p *payer) onlyPayment(t *testing.T) outgoing.Authorization {
 	t.Helper()
 	all, err := p.Book.Recent(t.Context(), 10)
 	if err != nil || len(all) != 1 {
@@ -227,7 +227,7 @@ func TestPricesOfBothVersionsArePaid(t *testing.T) {
 			if !paid.HasReceipt || !paid.Receipt.Success || paid.Tx == "" || paid.Value != 1500 || paid.To != payee {
 				t.Errorf("the payment is %+v", paid)
 			}
-			if a := p.only(t); a.State != outgoing.Answered || a.Header != "" || a.Tx != paid.Tx || a.UpTo != s.upTo || a.Nonce != paid.Nonce {
+			if a := p.onlyPayment(t); a.State != outgoing.Answered || a.Header != "" || a.Tx != paid.Tx || a.UpTo != s.upTo || a.Nonce != paid.Nonce {
 				t.Errorf("the book has %+v", a)
 			}
 		})
@@ -280,7 +280,7 @@ func TestPitfall13NothingIsSignedASecondTime(t *testing.T) {
 			} else if err != nil || paid.State != outgoing.Open || !strings.Contains(paid.Reason, "settlement_pending") {
 				t.Fatalf("%+v, %v", paid, err)
 			}
-			first := p.only(t)
+			first := p.onlyPayment(t)
 			p.restart(t)
 			if _, _, again, _ := p.get(t.Context(), "a", s.URL); again == nil || !again.Resent || again.Nonce != first.Nonce {
 				t.Errorf("sent again: %+v", again)
@@ -290,7 +290,7 @@ func TestPitfall13NothingIsSignedASecondTime(t *testing.T) {
 			if d, ok := errors.AsType[*outgoing.DoubtError](err); !ok || d.First.Nonce != first.Nonce {
 				t.Errorf("after its end: %v", err)
 			}
-			if n, times := s.seen(); n != 1 || times != 2 || s.unpaid != 1 {
+			if n, times := s.received(); n != 1 || times != 2 || s.unpaid != 1 {
 				t.Errorf("%d authorizations were sent, %d times, and %d prices asked for", n, times, s.unpaid)
 			}
 			if spent, err := p.Book.Spent(t.Context(), p.Key.Address(), "test"); spent != 1500 || err != nil {
@@ -313,7 +313,7 @@ func TestPitfall13InParallel(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n, _ := s.seen(); n != 1 {
+	if n, _ := s.received(); n != 1 {
 		t.Errorf("%d authorizations", n)
 	}
 }
@@ -356,7 +356,7 @@ func TestPitfall14WhatTheRulesDoNotAllowIsNotSigned(t *testing.T) {
 				t.Errorf("%+v, %v", paid, err)
 			}
 			all, err := p.Book.Recent(t.Context(), 1)
-			if n, _ := s.seen(); n != 0 || len(all) != 0 || err != nil {
+			if n, _ := s.received(); n != 0 || len(all) != 0 || err != nil {
 				t.Errorf("%d authorizations were sent, %d are in the book, %v", n, len(all), err)
 			}
 		})
@@ -398,7 +398,7 @@ func TestADaysCapHoldsInParallel(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n, _ := s.seen(); n != 3 {
+	if n, _ := s.received(); n != 3 {
 		t.Errorf("%d were paid", n)
 	}
 	p.now = p.now.Add(24*time.Hour + time.Second)

@@ -30,7 +30,7 @@ func TestANodeIsAskedForItsOwnChain(t *testing.T) {
 	if left, err := client.Reconcile(t.Context(), p.Book, []*client.Node{at}); left != 1 || err != nil || len(n.asked) != 0 {
 		t.Errorf("%d are left, %v, and it was asked %v", left, err, n.asked)
 	}
-	if a := p.only(t); a.State != outgoing.Open {
+	if a := p.onlyPayment(t); a.State != outgoing.Open {
 		t.Errorf("it is %s", a.State)
 	}
 }
@@ -72,7 +72,7 @@ func TestAKnownPriceIsPaidAsLongAsItIsOne(t *testing.T) {
 	name := byte('a')
 	pays := func(what string, unpaid int) {
 		t.Helper()
-		if err := p.like(t.Context(), string(rune(name)), s.URL, 1000, true); err != nil {
+		if err := p.getSimilar(t.Context(), string(rune(name)), s.URL, 1000, true); err != nil {
 			t.Fatal(what, err)
 		}
 		if name++; s.unpaid != unpaid {
@@ -97,16 +97,16 @@ func TestAKnownPriceIsPaidAsLongAsItIsOne(t *testing.T) {
 // TestARequestMayCostLessThanTheRulesAllow, and not more.
 func TestARequestMayCostLessThanTheRulesAllow(t *testing.T) {
 	for _, row := range []struct {
-		most, price policy.Micro // the rules allow 2000
-		allowed     bool
+		limit, price policy.Micro // the rules allow 2000
+		allowed      bool
 	}{{0, 1500, true}, {1499, 1500, false}, {1500, 1500, true}, {5000, 1500, true}, {0, 2001, false}, {5000, 2001, false}, {1500, 2001, false}} {
 		p, s := newPayer(t), serve(t, &server{price: row.price})
-		resp, _, err := p.Do(t.Context(), &client.Request{Name: "a", MaxPrice: row.most}, s.send(t.Context()))
+		resp, _, err := p.Do(t.Context(), &client.Request{Name: "a", MaxPrice: row.limit}, s.send(t.Context()))
 		if err == nil {
 			err = resp.Body.Close()
 		}
 		if (err == nil) != row.allowed || err != nil && !isRefusal(err) {
-			t.Errorf("a request of %s that may cost %s: %v", row.price, row.most, err)
+			t.Errorf("a request of %s that may cost %s: %v", row.price, row.limit, err)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func TestWhatBecameOfAPaymentIsNotedForAClientThatHasGone(t *testing.T) {
 		if _, unknown := errors.AsType[*client.UnknownError](err); paid == nil || (err != nil) != (status == 0) || unknown != (status == 0) {
 			t.Fatalf("%d: %+v, %v", status, paid, err)
 		}
-		a := p.only(t)
+		a := p.onlyPayment(t)
 		if want := map[int]string{http.StatusOK: "", http.StatusBadGateway: "the answer was 502", 0: "no answer"}[status]; a.Reason != want || paid.Reason != want || (a.State == outgoing.Answered) != (status == http.StatusOK) {
 			t.Errorf("%d: it is %s (%s)", status, a.State, a.Reason)
 		}
@@ -162,7 +162,7 @@ func TestATransactionThatFailedIsNoneThatPaid(t *testing.T) {
 	if _, _, paid, err := p.get(t.Context(), "a", s.URL); err != nil || paid.Tx != "" || paid.State != outgoing.Answered {
 		t.Errorf("%+v, %v", paid, err)
 	}
-	if a := p.only(t); a.Tx != "" || a.State != outgoing.Answered {
+	if a := p.onlyPayment(t); a.Tx != "" || a.State != outgoing.Answered {
 		t.Errorf("%+v", a)
 	}
 }

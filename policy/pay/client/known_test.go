@@ -12,8 +12,8 @@ import (
 	"bardo.money/gateway/policy/pay/outgoing"
 )
 
-// like sends a request with the same SimilarKey, of a size.
-func (p *payer) like(ctx context.Context, name, url string, size policy.Micro, once bool) error {
+// getSimilar sends a request with the same SimilarKey, of a size.
+func (p *payer) getSimilar(ctx context.Context, name, url string, size policy.Micro, once bool) error {
 	resp, _, err := p.Do(ctx, &client.Request{Name: name, SimilarKey: "a model", Size: size, Once: once}, func(header, value string) (*http.Response, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 		if err != nil {
@@ -38,7 +38,7 @@ func TestAKnownPriceIsForLikeRequests(t *testing.T) {
 		size   policy.Micro
 		unpaid int // requests without a payment so far
 	}{{1000, 1}, {1000, 1}, {800, 1}, {799, 2}, {799, 2}, {800, 3}, {1000, 4}} {
-		if err := p.like(t.Context(), string(rune('a'+i)), s.URL, row.size, true); err != nil {
+		if err := p.getSimilar(t.Context(), string(rune('a'+i)), s.URL, row.size, true); err != nil {
 			t.Fatal(err)
 		}
 		if s.unpaid != row.unpaid {
@@ -50,20 +50,20 @@ func TestAKnownPriceIsForLikeRequests(t *testing.T) {
 // TestPitfall13WhatIsSentOnceIsNotSentAgain with an open authorization.
 func TestPitfall13WhatIsSentOnceIsNotSentAgain(t *testing.T) {
 	p, s := newPayer(t), serve(t, &server{then: func(w http.ResponseWriter, _ *pay.Payment) { w.WriteHeader(http.StatusBadGateway) }})
-	if err := p.like(t.Context(), "a", s.URL, 0, true); err != nil {
+	if err := p.getSimilar(t.Context(), "a", s.URL, 0, true); err != nil {
 		t.Fatal(err)
 	}
-	err := p.like(t.Context(), "a", s.URL, 0, true)
+	err := p.getSimilar(t.Context(), "a", s.URL, 0, true)
 	if _, ok := errors.AsType[*outgoing.DoubtError](err); !ok {
 		t.Errorf("%v", err)
 	}
-	if authorizations, times := s.seen(); authorizations != 1 || times != 1 {
+	if authorizations, times := s.received(); authorizations != 1 || times != 1 {
 		t.Errorf("%d authorizations were sent %d times", authorizations, times)
 	}
-	if err := p.like(t.Context(), "a", s.URL, 0, false); err != nil {
+	if err := p.getSimilar(t.Context(), "a", s.URL, 0, false); err != nil {
 		t.Errorf("what may be sent again: %v", err)
 	}
-	if authorizations, times := s.seen(); authorizations != 1 || times != 2 {
+	if authorizations, times := s.received(); authorizations != 1 || times != 2 {
 		t.Errorf("%d authorizations were sent %d times", authorizations, times)
 	}
 }

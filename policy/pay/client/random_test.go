@@ -30,24 +30,24 @@ type rogue struct {
 
 	mu     sync.Mutex
 	random *rand.Rand
-	signed map[pay.Word]*bill
+	signed map[pay.Word]*sentPayment
 }
 
-// bill is an authorization that the server got.
-type bill struct {
+// sentPayment is an authorization that the server got.
+type sentPayment struct {
 	pay.Authorization
 
-	name  string
-	at    time.Time
-	taken bool // used on the chain
-	freed bool // resolved as unused
+	name   string
+	at     time.Time
+	used   bool // used on the chain
+	unused bool // resolved as unused
 }
 
 func oneOf[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
 const (
-	mostEach  = policy.Micro(2000)
-	mostInDay = policy.Micro(30_000)
+	maxEach  = policy.Micro(2000)
+	maxDaily = policy.Micro(30_000)
 )
 
 // TestPitfall13And14ARogueServer: a server asks random prices, valid ones among them, and answers payments at random, in both versions of the protocol. Nothing is
@@ -71,9 +71,9 @@ func TestPitfall13And14ARogueServer(t *testing.T) {
 
 func startRogue(t *testing.T, random *rand.Rand) *rogue {
 	t.Helper()
-	r := &rogue{t: t, p: newPayer(t), random: random, signed: map[pay.Word]*bill{}}
+	r := &rogue{t: t, p: newPayer(t), random: random, signed: map[pay.Word]*sentPayment{}}
 	r.p.Rules.Schemes = []pay.Scheme{pay.SchemeExact, pay.SchemeUpTo}
-	r.p.Rules.MaxDaily = mostInDay
+	r.p.Rules.MaxDaily = maxDaily
 	r.p.Quotes = client.NewQuotes()
 	r.Server = httptest.NewServer(r)
 	t.Cleanup(r.Close)
@@ -91,7 +91,7 @@ func (r *rogue) round(number int) {
 	}
 	var all sync.WaitGroup
 	for range times {
-		all.Go(func() { r.ask(&q) })
+		all.Go(func() { r.request(&q) })
 	}
 	all.Wait()
 }
@@ -116,8 +116,8 @@ func (r *rogue) plan(number int) (times int, reconcile bool, q client.Request) {
 	return times, reconcile, q
 }
 
-// ask sends one request, and checks the wallet's result.
-func (r *rogue) ask(q *client.Request) {
+// request sends one request, and checks the wallet's result.
+func (r *rogue) request(q *client.Request) {
 	one := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, paid, err := r.p.Do(r.t.Context(), q, func(header, value string) (*http.Response, error) {
 		req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, r.URL+"/", http.NoBody)
@@ -158,9 +158,9 @@ func (r *rogue) resolve() {
 			r.t.Errorf("an authorization that was not sent: %+v", a)
 			continue
 		}
-		b.freed = b.freed || a.State == outgoing.Unused
-		if a.State == outgoing.Unused && b.taken || a.State == outgoing.Used && !b.taken {
-			r.t.Errorf("%+v is taken: %v", a, b.taken)
+		b.unused = b.unused || a.State == outgoing.Unused
+		if a.State == outgoing.Unused && b.used || a.State == outgoing.Used && !b.used {
+			r.t.Errorf("%+v is taken: %v", a, b.used)
 		}
 	}
 }
@@ -182,7 +182,7 @@ func (r *rogue) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		r.challenge(w)
 		return
 	}
-	r.take(req, text)
+	r.checkPayment(req, text)
 	r.answer(w)
 }
 
@@ -205,14 +205,14 @@ func (r *rogue) serveNode(w http.ResponseWriter, req *http.Request) {
 // used yields the authorizations that are used on the chain.
 func (r *rogue) used(yield func(*pay.Authorization) bool) {
 	for _, b := range r.signed {
-		if b.taken && !yield(&b.Authorization) {
+		if b.used && !yield(&b.Authorization) {
 			return
 		}
 	}
 }
 
-// take parses a payment, compares it with the rules, and uses it at random.
-func (r *rogue) take(req *http.Request, text string) {
+// checkPayment parses a payment, compares it with the rules, and uses it at random.
+func (r *rogue) checkPayment(req *http.Request, text string) {
 	a, err := paytest.Parse(text, known.USDC, known.Network)
 	if err != nil {
 		r.t.Errorf("a payment that cannot be read: %v %s", err, text)
@@ -225,15 +225,15 @@ func (r *rogue) take(req *http.Request, text string) {
 		}
 		return
 	}
-	most, now := mostEach, r.p.now
+	limit, now := maxEach, r.p.now
 	if m, _ := strconv.Atoi(req.Header.Get("X-Most")); m > 0 {
-		most = policy.Micro(m)
+		limit = policy.Micro(m)
 	}
 	switch {
 	case a.To != payee || a.From != r.p.Key.Address():
 		r.t.Errorf("%s is paid by %s", a.To, a.From)
-	case a.Value <= 0 || a.Value > most:
-		r.t.Errorf("%s is paid, and at most %s may be", a.Value, most)
+	case a.Value <= 0 || a.Value > limit:
+		r.t.Errorf("%s is paid, and at most %s may be", a.Value, limit)
 	case a.ValidAfter != 0 || a.ValidBefore > uint64(now.Add(time.Hour).Unix()) || a.ValidBefore <= uint64(now.Unix()):
 		r.t.Errorf("valid until %d, and it is %d", a.ValidBefore, now.Unix())
 	}
@@ -245,12 +245,12 @@ func (r *rogue) take(req *http.Request, text string) {
 	}
 	spent := a.Value
 	for _, b := range r.signed {
-		if !b.freed && b.at.After(now.Add(-24*time.Hour)) {
+		if !b.unused && b.at.After(now.Add(-24*time.Hour)) {
 			spent += b.Value
 		}
 	}
-	if spent > mostInDay {
-		r.t.Errorf("%s are signed in a day, and at most %s may be", spent, mostInDay)
+	if spent > maxDaily {
+		r.t.Errorf("%s are signed in a day, and at most %s may be", spent, maxDaily)
 	}
 	open := func(o outgoing.Authorization) bool {
 		return o.Request == name && o.State == outgoing.Open && o.Nonce != a.Nonce
@@ -258,5 +258,5 @@ func (r *rogue) take(req *http.Request, text string) {
 	if slices.ContainsFunc(all, open) {
 		r.t.Errorf("%s has two payments in doubt", name)
 	}
-	r.signed[a.Nonce] = &bill{Authorization: a, name: name, at: now, taken: r.random.IntN(2) == 0}
+	r.signed[a.Nonce] = &sentPayment{Authorization: a, name: name, at: now, used: r.random.IntN(2) == 0}
 }

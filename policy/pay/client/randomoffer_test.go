@@ -83,11 +83,11 @@ func (r *rogue) challenge(w http.ResponseWriter) {
 	for i := range offers {
 		offers[i] = offer(random, version)
 	}
-	said := version
+	stated := version
 	if random.IntN(20) == 0 {
-		said = oneOf(random, 0, 1, 2, 3)
+		stated = oneOf(random, 0, 1, 2, 3)
 	}
-	text := fmt.Sprintf(`{"x402Version":%d,"error":"payment_required","resource":%s,"accepts":[%s]}`, said, oneOf(random, `{"url":"http://x"}`, "null", `"x"`), strings.Join(offers, ","))
+	text := fmt.Sprintf(`{"x402Version":%d,"error":"payment_required","resource":%s,"accepts":[%s]}`, stated, oneOf(random, `{"url":"http://x"}`, "null", `"x"`), strings.Join(offers, ","))
 	body := "{}"
 	if version == 1 {
 		body = text

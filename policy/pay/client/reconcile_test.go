@@ -63,11 +63,11 @@ func TestPitfall13TheChainDecides(t *testing.T) {
 		want  outgoing.State
 		left  int
 	}{
-		{"not used, and it may be", -time.Second, newWord, outgoing.Open, 1},
-		{"not used, and a replaced block may be earlier", time.Minute, newWord, outgoing.Open, 1},
-		{"not used, and over", 3 * time.Minute, newWord, outgoing.Unused, 0},
+		{"unused, not expired", -time.Second, newWord, outgoing.Open, 1},
+		{"unused, expired only by the newest blocks", time.Minute, newWord, outgoing.Open, 1},
+		{"unused, expired", 3 * time.Minute, newWord, outgoing.Unused, 0},
 		{"used", -time.Second, usedWord, outgoing.Used, 0},
-		{"used, and over", time.Hour, usedWord, outgoing.Used, 0},
+		{"used, expired", time.Hour, usedWord, outgoing.Used, 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			p := newPayer(t)
@@ -75,13 +75,13 @@ func TestPitfall13TheChainDecides(t *testing.T) {
 			if _, _, _, err := p.get(t.Context(), "a", s.URL); err == nil {
 				t.Fatal("a lost answer is no error")
 			}
-			first := p.only(t)
+			first := p.onlyPayment(t)
 			end := time.Unix(int64(first.ValidBefore), 0)
 			n := (&node{chain: sepolia, state: row.state, time: end.Add(row.after)}).start(t)
 			if left, err := client.Reconcile(t.Context(), p.Book, []*client.Node{n}); left != row.left || err != nil {
 				t.Fatalf("%d are left, %v", left, err)
 			}
-			if got := p.only(t); got.State != row.want || (got.Header == "") != (row.left == 0) {
+			if got := p.onlyPayment(t); got.State != row.want || (got.Header == "") != (row.left == 0) {
 				t.Fatalf("%+v", got)
 			}
 			spent, err := p.Book.Spent(t.Context(), p.Key.Address(), "test")
@@ -90,7 +90,7 @@ func TestPitfall13TheChainDecides(t *testing.T) {
 			}
 			p.now = end
 			_, _, _, err = p.get(t.Context(), "a", s.URL)
-			if authorizations, _ := s.seen(); authorizations != 2-row.left {
+			if authorizations, _ := s.received(); authorizations != 2-row.left {
 				t.Errorf("%d authorizations, %v", authorizations, err)
 			}
 		})
@@ -116,7 +116,7 @@ func TestANodeThatIsWrongDecidesNothing(t *testing.T) {
 			if left != 1 || err == nil || strings.Contains(err.Error(), "secret-key") {
 				t.Errorf("%d are left, %v", left, err)
 			}
-			if got := p.only(t); got.State != outgoing.Open {
+			if got := p.onlyPayment(t); got.State != outgoing.Open {
 				t.Errorf("%+v", got)
 			}
 		})

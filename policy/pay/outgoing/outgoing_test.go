@@ -52,9 +52,9 @@ func signed(request string, amount policy.Micro, nonce byte) *Authorization {
 	}
 }
 
-func mustAdd(t *testing.T, b *Book, a *Authorization, most policy.Micro) {
+func mustAdd(t *testing.T, b *Book, a *Authorization, maxDaily policy.Micro) {
 	t.Helper()
-	if err := b.Add(t.Context(), a, most); err != nil {
+	if err := b.Add(t.Context(), a, maxDaily); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 func TestAPaymentOfTheFeeAloneIsSound(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *shop) {
 		t.Helper()
-		s.whole(s.sell(1, 3000, 9000))
-		s.whole(s.sell(1, 2000, fee))
+		s.completeSale(s.sell(1, 3000, 9000))
+		s.completeSale(s.sell(1, 2000, fee))
 		s.wantClean()
 		p := s.sell(1, 1000, fee)
 		p.charge = 0
@@ -36,11 +36,11 @@ func TestAPaymentOfTheFeeAloneIsSound(t *testing.T) {
 func TestACreditOfTheFeeAloneBeforeItsPayment(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *shop) {
 		t.Helper()
-		s.whole(s.sell(1, 3000, 9000))
+		s.completeSale(s.sell(1, 3000, 9000))
 		p := &sale{Payment: book.Payment{Network: terms.Network.String(), Asset: terms.Asset.Address.String()}, account: pay.Account(pay.Address{1}), charge: 2000, captured: fee}
 		p.From, p.Nonce = pay.Address{1}, pay.Word{2} // like those of the next sale
 		s.credited(p)
-		r := s.lookTwice(time.Minute, func() { s.whole(s.sell(1, 2000, fee)) })
+		r := s.auditTwice(time.Minute, func() { s.completeSale(s.sell(1, 2000, fee)) })
 		if found := s.offending(r); len(found) > 0 || r.Again == nil || r.Again.Unexplained != 0 {
 			t.Errorf("%v %+v", found, r.Again)
 		}

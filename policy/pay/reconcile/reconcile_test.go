@@ -210,12 +210,12 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 			s.booked(p)
 		}},
 		{"money that never arrived", Taken, "its 0.005000 USD are not taken back", func(s *shop, p *sale) {
-			s.whole(p)
+			s.completeSale(p)
 			s.failed(p)
 			s.lost(p)
 		}},
 		{"money that arrived and was taken back", Taken, "is none, and 0.005000 USD of it were taken back", func(s *shop, p *sale) {
-			s.whole(p)
+			s.completeSale(p)
 			s.takenBack(p)
 		}},
 		{"a credit of no payment", Backed, "there is no such payment", func(s *shop, p *sale) {
@@ -225,7 +225,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		t.Run(c.sentence, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, s *shop) {
 				t.Helper()
-				s.whole(s.sell(1, 3000, 5000))
+				s.completeSale(s.sell(1, 3000, 5000))
 				p := s.sell(2, 3000, 5000)
 				s.wantClean()
 				c.do(s, p)
@@ -262,12 +262,12 @@ func TestWhatIsOnItsWayIsLookedAtAgain(t *testing.T) {
 		},
 		{
 			"a loss that is found between two reads", Taken, "is none, and 0.005000 USD of it were taken back",
-			[]func(*shop, *sale){(*shop).whole, (*shop).takenBack},
+			[]func(*shop, *sale){(*shop).completeSale, (*shop).takenBack},
 			[]func(*shop, *sale){(*shop).failed, (*shop).lost},
 		},
 		{
 			"a loss that is noted between two reads", Taken, "its 0.005000 USD are not taken back",
-			[]func(*shop, *sale){(*shop).whole, (*shop).failed, (*shop).lost},
+			[]func(*shop, *sale){(*shop).completeSale, (*shop).failed, (*shop).lost},
 			[]func(*shop, *sale){(*shop).takenBack},
 		},
 	} {
@@ -278,7 +278,7 @@ func TestWhatIsOnItsWayIsLookedAtAgain(t *testing.T) {
 				for _, do := range c.do {
 					do(s, p)
 				}
-				r := s.lookTwice(time.Minute, func() {
+				r := s.auditTwice(time.Minute, func() {
 					for _, then := range c.then {
 						then(s, p)
 					}
@@ -300,7 +300,7 @@ func TestWhatIsOnItsWayIsLookedAtAgain(t *testing.T) {
 				for _, do := range c.do {
 					do(s, p)
 				}
-				r := s.lookTwice(100*time.Millisecond, func() {})
+				r := s.auditTwice(100*time.Millisecond, func() {})
 				if found := s.offending(r)[c.check]; len(found) != 1 || !strings.Contains(found[0], c.offending) {
 					t.Errorf("%v", found)
 				}
@@ -319,15 +319,15 @@ func TestACreditBeforeItsPaymentIsLookedAtAgain(t *testing.T) {
 		p := &sale{Payment: book.Payment{Network: terms.Network.String(), Asset: terms.Asset.Address.String()}, account: pay.Account(pay.Address{1}), charge: 3000, captured: 5000}
 		p.From, p.Nonce = pay.Address{1}, pay.Word{1} // like those of the first sale
 		s.credited(p)
-		r := s.lookTwice(time.Minute, func() { s.whole(s.sell(1, 3000, 5000)) })
+		r := s.auditTwice(time.Minute, func() { s.completeSale(s.sell(1, 3000, 5000)) })
 		if found := s.offending(r); len(found) > 0 || r.Again == nil || r.Again.Unexplained != 0 || !strings.Contains(r.Again.For[0], "there is no such payment") {
 			t.Errorf("%v %+v", found, r.Again)
 		}
 	})
 }
 
-// lookTwice runs an audit, calls between after its first check, and lets it check again for maxWait.
-func (s *shop) lookTwice(maxWait time.Duration, between func()) *ledger.Report {
+// auditTwice runs an audit, calls between after its first check, and lets it check again for maxWait.
+func (s *shop) auditTwice(maxWait time.Duration, between func()) *ledger.Report {
 	s.Helper()
 	r, err := s.l.Audit(s.Context())
 	s.must(err)
@@ -336,8 +336,8 @@ func (s *shop) lookTwice(maxWait time.Duration, between func()) *ledger.Report {
 	return &r
 }
 
-// whole takes all steps of a sale.
-func (s *shop) whole(p *sale) {
+// completeSale takes all steps of a sale.
+func (s *shop) completeSale(p *sale) {
 	s.Helper()
 	for _, step := range []func(*sale){s.served, s.credited, s.charged, s.booked} {
 		step(p)
@@ -371,7 +371,7 @@ func TestRandomHistoriesOfMoneyAreSound(t *testing.T) {
 				s.must(s.l.CreateKey(t.Context(), ledger.KeyRow{ID: "k", Prepaid: true}, policy.USD))
 				h.key = policy.USD
 				for h.step = range 240 {
-					h.one()
+					h.randomEvent()
 					if h.step%40 == 39 {
 						h.compare()
 					}
@@ -381,7 +381,7 @@ func TestRandomHistoriesOfMoneyAreSound(t *testing.T) {
 	}
 }
 
-func (h *history) one() {
+func (h *history) randomEvent() {
 	amount := policy.Micro(1 + h.random.IntN(20_000))
 	switch n := h.random.IntN(12); {
 	case n < 2:

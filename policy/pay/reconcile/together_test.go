@@ -29,7 +29,7 @@ type crowd struct {
 	charges  map[policy.Account]policy.Micro
 }
 
-const crowded = 3 // number of keys, and of wallets
+const accounts = 3 // number of keys, and of wallets
 
 // TestManyAtTheSameTimeConserveMoney: deposits with repeated references, of the same amount or another one, payments of wallets that arrive or fail, reservations and
 // charges, by two gateways on one store. In the end each balance is the sum of deposits less charges, and nothing is held. BARDO_SOAK=1 makes the test longer;
@@ -44,7 +44,7 @@ func TestManyAtTheSameTimeConserveMoney(t *testing.T) {
 					r := rand.New(rand.NewPCG(seed, uint64(worker)))
 					all.Go(func() {
 						for step := range 50 {
-							c.one(r, c.ledgers[r.IntN(2)], fmt.Sprint("req_", worker, "_", step))
+							c.randomEvent(r, c.ledgers[r.IntN(2)], fmt.Sprint("req_", worker, "_", step))
 						}
 					})
 				}
@@ -70,7 +70,7 @@ func gather(t *testing.T, store string) *crowd {
 		t.Cleanup(func() { _ = l.Close() })
 		c.ledgers[i] = l
 	}
-	for i := range crowded {
+	for i := range accounts {
 		if err := c.ledgers[0].CreateKey(t.Context(), ledger.KeyRow{ID: keyOf(i), Prepaid: true}, 100_000); err != nil {
 			t.Fatal(err)
 		}
@@ -82,9 +82,9 @@ func keyOf(i int) policy.Account { return policy.Account(fmt.Sprint("k", i)) }
 
 func walletOf(i int) policy.Account { return pay.Account(pay.Address{byte(1 + i)}) }
 
-// one runs one random event.
-func (c *crowd) one(r *rand.Rand, l *ledger.Ledger, id string) {
-	i, ref := r.IntN(crowded), r.IntN(30)
+// randomEvent runs randomEvent random event.
+func (c *crowd) randomEvent(r *rand.Rand, l *ledger.Ledger, id string) {
+	i, ref := r.IntN(accounts), r.IntN(30)
 	switch r.IntN(4) {
 	case 0:
 		c.deposit(l, keyOf(i), fmt.Sprint("r", ref), policy.Micro(100*(1+r.IntN(2))))
@@ -157,7 +157,7 @@ func (c *crowd) charge(r *rand.Rand, l *ledger.Ledger, of policy.Account, id str
 func (c *crowd) compare() {
 	c.Helper()
 	want := map[policy.Account]policy.Micro{}
-	for i := range crowded {
+	for i := range accounts {
 		want[keyOf(i)] = 100_000
 	}
 	for _, sum := range []struct {
@@ -184,7 +184,7 @@ func (c *crowd) compare() {
 	if r, err := c.ledgers[0].Audit(c.Context()); err != nil || !r.OK {
 		c.Errorf("%+v, %v", r, err)
 	}
-	if len(c.deposits) < 10 || len(c.credits) < 10 || len(c.lost) == 0 || len(c.charges) < crowded {
+	if len(c.deposits) < 10 || len(c.credits) < 10 || len(c.lost) == 0 || len(c.charges) < accounts {
 		c.Errorf("%d deposits, %d credits, %d losses, %d charged accounts", len(c.deposits), len(c.credits), len(c.lost), len(c.charges))
 	}
 }

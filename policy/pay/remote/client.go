@@ -92,8 +92,8 @@ func (c *Client) Slot(ctx context.Context) (uint64, error) {
 }
 
 // Prepare implements pay.Chain.
-func (c *Client) Prepare(ctx context.Context, t *pay.Transfer, slot uint64, least pay.Fees) (*pay.Transaction, error) {
-	tx, err := call[prepareRequest, pay.Transaction](ctx, &c.caller, methodPrepare, prepareRequest{*t, slot, least})
+func (c *Client) Prepare(ctx context.Context, t *pay.Transfer, slot uint64, minFees pay.Fees) (*pay.Transaction, error) {
+	tx, err := call[prepareRequest, pay.Transaction](ctx, &c.caller, methodPrepare, prepareRequest{*t, slot, minFees})
 	if err != nil {
 		return nil, err
 	}

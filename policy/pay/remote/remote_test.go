@@ -44,8 +44,8 @@ func (n *node) Head(context.Context) (pay.Block, error) {
 }
 func (n *node) Slot(context.Context) (uint64, error) { return 9, n.err }
 
-func (n *node) Prepare(_ context.Context, t *pay.Transfer, slot uint64, least pay.Fees) (*pay.Transaction, error) {
-	n.asked = prepareRequest{*t, slot, least}
+func (n *node) Prepare(_ context.Context, t *pay.Transfer, slot uint64, minFees pay.Fees) (*pay.Transaction, error) {
+	n.asked = prepareRequest{*t, slot, minFees}
 	return &pay.Transaction{Hash: pay.Word{1}, Slot: slot, Raw: []byte{2}, Fees: pay.Fees{Tip: big.NewInt(3), Cap: big.NewInt(4)}}, n.err
 }
 func (n *node) Send(_ context.Context, raw []byte) error { n.asked = raw; return n.err }
@@ -118,7 +118,7 @@ func payment() *pay.Payment {
 func calls(ctx context.Context, c *Client) map[string]func() (got, asked any, err error) {
 	p := payment()
 	move := &pay.Transfer{Authorization: p.Authorization, Amount: 5, Signature: p.Signature, Mark: pay.NewMark(4)}
-	least := pay.Fees{Tip: big.NewInt(1), Cap: big.NewInt(1 << 62)}
+	minFees := pay.Fees{Tip: big.NewInt(1), Cap: big.NewInt(1 << 62)}
 	return map[string]func() (got, asked any, err error){
 		"Verify": func() (got, asked any, err error) { return nil, *p, c.Verify(ctx, p) },
 		"Head":   func() (got, asked any, err error) { got, err = c.Head(ctx); return got, nil, err },
@@ -130,11 +130,11 @@ func calls(ctx context.Context, c *Client) map[string]func() (got, asked any, er
 		},
 		"Affords": func() (got, asked any, err error) { got, err = c.Affords(ctx); return got, nil, err },
 		"Prepare": func() (got, asked any, err error) {
-			tx, err := c.Prepare(ctx, move, 3, least)
+			tx, err := c.Prepare(ctx, move, 3, minFees)
 			if err != nil {
 				return nil, nil, err
 			}
-			return *tx, prepareRequest{*move, 3, least}, nil
+			return *tx, prepareRequest{*move, 3, minFees}, nil
 		},
 		"Receipt": func() (got, asked any, err error) {
 			r, ok, err := c.Receipt(ctx, pay.Word{3}, move)

@@ -25,9 +25,9 @@ func checkAReleasedPaymentThatArrivedIsItsPayers(t *testing.T, s *shop) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.is(t, &p, book.Confirmed)
+	s.wantSettlement(t, &p, book.Confirmed)
 	s.serve(t, &p, 4000)
-	s.credit(t, 6000)
+	s.wantBalance(t, 6000)
 	if _, err := s.Take(t.Context(), s.payment(1), pay.Word{}, 11_000, "req_third"); !errors.Is(err, book.ErrSpent) {
 		t.Errorf("once more: %v", err)
 	}

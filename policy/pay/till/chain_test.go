@@ -74,7 +74,7 @@ func (c *fakeChain) Slot(context.Context) (uint64, error) {
 	return c.slot, nil
 }
 
-func (c *fakeChain) Prepare(_ context.Context, a *pay.Transfer, slot uint64, least pay.Fees) (*pay.Transaction, error) {
+func (c *fakeChain) Prepare(_ context.Context, a *pay.Transfer, slot uint64, minFees pay.Fees) (*pay.Transaction, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.shows(a.Nonce); ok || c.revert != "" {
@@ -84,8 +84,8 @@ func (c *fakeChain) Prepare(_ context.Context, a *pay.Transfer, slot uint64, lea
 	c.by[pay.Word{byte(c.prepared), a.Nonce[0]}] = a.From
 	c.moved += a.Amount
 	fee := big.NewInt(100)
-	if least.Cap != nil && least.Cap.Cmp(fee) > 0 {
-		fee = least.Cap
+	if minFees.Cap != nil && minFees.Cap.Cmp(fee) > 0 {
+		fee = minFees.Cap
 	}
 	c.fees = append(c.fees, fee.Int64())
 	return &pay.Transaction{Hash: pay.Word{byte(c.prepared), a.Nonce[0]}, Slot: slot, Raw: []byte{byte(c.prepared), a.Nonce[0]}, Fees: pay.Fees{Tip: fee, Cap: fee}}, nil

@@ -43,10 +43,10 @@ func (t *Till) reserve(ctx context.Context, p *pay.Payment, requestID string, bl
 	return row, first || !pardoned, err
 }
 
-// pardoned reports whether all of a payer's failed payments were forgiven. It checks the latest one first, which decides for most payers.
+// pardoned reports whether all of a payer's failed payments were forgiven. It checks the latest one first, which decides for limit payers.
 func (t *Till) pardoned(ctx context.Context, payer pay.Address) (bool, error) {
-	for _, most := range []int{1, 0} {
-		failed, err := t.Book.Failed(ctx, payer, most)
+	for _, limit := range []int{1, 0} {
+		failed, err := t.Book.Failed(ctx, payer, limit)
 		if err != nil {
 			return false, err
 		}

@@ -42,15 +42,15 @@ func checkD56SettledBeforeServed(t *testing.T, s *shop) {
 	s.SettleFirst = 11_000
 	s.run(t)
 	p := s.take(t, 1)
-	s.is(t, &p, book.Confirmed)
+	s.wantSettlement(t, &p, book.Confirmed)
 	s.serve(t, &p, 4000)
-	s.credit(t, 6000)
+	s.wantBalance(t, 6000)
 	q := s.take(t, 2)
-	s.credit(t, 6000)
+	s.wantBalance(t, 6000)
 	if err := s.Release(t.Context(), &q); err != nil {
 		t.Fatal(err)
 	}
-	s.credit(t, 6000+11_000)
+	s.wantBalance(t, 6000+11_000)
 	if _, err := s.Take(t.Context(), s.payment(2), pay.Word{}, 11_000, "req_x"); !errors.Is(err, book.ErrSpent) {
 		t.Errorf("a payment that is the wallet's credit: %v", err)
 	}
@@ -82,9 +82,9 @@ func checkPitfall10APayerWhoFailedIsSettledFirst(t *testing.T, s *shop) {
 	failed := s.take(t, 1)
 	s.serve(t, &failed, 4000)
 	s.chain.used[pay.Word{1}] = pay.Word{} // cancelled
-	s.look(t, time.Second)
-	s.look(t, 4*time.Second)
-	s.is(t, &failed, book.Failed)
+	s.passAfter(t, time.Second)
+	s.passAfter(t, 4*time.Second)
+	s.wantSettlement(t, &failed, book.Failed)
 	if len(s.lost) != 1 {
 		t.Fatalf("lost %+v", s.lost)
 	}
@@ -106,10 +106,10 @@ func checkPitfall10APayerWhoFailedIsSettledFirst(t *testing.T, s *shop) {
 	if err != nil || p.Owed != owed {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	s.is(t, &p, book.Confirmed)
+	s.wantSettlement(t, &p, book.Confirmed)
 	s.serve(t, &p, 4000)
 	wantOwed(t, s, 0)
-	s.credit(t, 6000)
+	s.wantBalance(t, 6000)
 }
 
 // TestAForgivenPayerIsTrustedAgain: while a loss is not forgiven, payments are settled first, and those of scheme upto refused. Once another process has forgiven all
@@ -122,7 +122,7 @@ func checkAForgivenPayerIsTrustedAgain(t *testing.T, s *shop) {
 		t.Helper()
 		s.serve(t, &p, 4000)
 		s.chain.used[p.Nonce] = pay.Word{} // cancelled
-		s.look(t, time.Second)
+		s.passAfter(t, time.Second)
 	}
 	lose(s.take(t, 1))
 	upTo := s.payment(9)
@@ -146,7 +146,7 @@ func checkAForgivenPayerIsTrustedAgain(t *testing.T, s *shop) {
 		}
 	}
 	blocked() // the ledger does not have the loss yet
-	s.look(t, 4*time.Second)
+	s.passAfter(t, 4*time.Second)
 	wantOwed(t, s, 5000)
 	blocked()
 	forgive()
@@ -164,7 +164,7 @@ func checkAForgivenPayerIsTrustedAgain(t *testing.T, s *shop) {
 			t.Error(err)
 		}
 	}
-	s.look(t, 4*time.Second)
+	s.passAfter(t, 4*time.Second)
 	blocked()
 	failed, err := s.Book.Failed(t.Context(), pay.Address{3}, 0)
 	if err != nil || len(failed) != 2 {
@@ -181,7 +181,7 @@ func checkAForgivenPayerIsTrustedAgain(t *testing.T, s *shop) {
 		}
 		return taken
 	}())
-	s.look(t, 4*time.Second)
+	s.passAfter(t, 4*time.Second)
 	if failed, err = s.Book.Failed(t.Context(), pay.Address{3}, 1); err != nil || len(failed) != 1 || failed[0].Nonce != (pay.Word{4}) {
 		t.Fatalf("%+v, %v", failed, err)
 	}
@@ -194,7 +194,7 @@ func checkAForgivenPayerIsTrustedAgain(t *testing.T, s *shop) {
 	if err != nil || taken.first {
 		t.Errorf("%+v, %v", taken, err)
 	}
-	s.credit(t, 0)
+	s.wantBalance(t, 0)
 }
 
 // wantOwed waits until a payer owes an amount: gateways return reserved money within a second.
@@ -227,7 +227,7 @@ func checkPitfall10CreditIsSetAsideOnceForWhatIsSettledFirst(t *testing.T, s *sh
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.is(t, &p, book.Confirmed)
+	s.wantSettlement(t, &p, book.Confirmed)
 	var r *pay.Refusal
 	if _, err := s.Take(t.Context(), small(2), pay.Word{}, 11_000, requestOf(2)); !errors.As(err, &r) || r.Reason != pay.ReasonValue {
 		t.Errorf("the same credit again: %v", err)
@@ -236,7 +236,7 @@ func checkPitfall10CreditIsSetAsideOnceForWhatIsSettledFirst(t *testing.T, s *sh
 		t.Errorf("%s of the credit are set aside", p.Credit)
 	}
 	s.serve(t, &p, 10_000)
-	s.credit(t, 0)
+	s.wantBalance(t, 0)
 	if b, err := s.books.Balance(t.Context(), pay.Account(pay.Address{3})); err != nil || b.Held != 0 {
 		t.Errorf("%+v, %v", b, err)
 	}
@@ -256,10 +256,10 @@ func checkD56AnUnsettledPaymentIsNotServed(t *testing.T, s *shop) {
 	}
 	s.reopen(t)
 	for range 3 {
-		s.look(t, time.Second)
+		s.passAfter(t, time.Second)
 	}
-	s.is(t, &got, book.Confirmed)
-	s.credit(t, 11_000)
+	s.wantSettlement(t, &got, book.Confirmed)
+	s.wantBalance(t, 11_000)
 	h, err := s.Ledger.Reserve(t.Context(), pay.Account(pay.Address{3}), "req_1", 4000)
 	if err != nil {
 		t.Fatal(err)
@@ -296,20 +296,20 @@ func checkPitfall10CreditIsOfMoneyThatArrived(t *testing.T, s *shop) {
 	has(0)
 	p := s.take(t, 1)
 	s.serve(t, &p, 4000)
-	s.credit(t, 6000)
+	s.wantBalance(t, 6000)
 	has(0)
-	s.look(t, time.Second)
-	s.look(t, time.Second)
-	s.is(t, &p, book.Confirmed)
+	s.passAfter(t, time.Second)
+	s.passAfter(t, time.Second)
+	s.wantSettlement(t, &p, book.Confirmed)
 	has(6000)
 	failed := s.take(t, 2)
 	s.serve(t, &failed, 4000)
 	has(1000)
 	s.chain.used[pay.Word{2}] = pay.Word{} // cancelled
-	s.look(t, time.Second)
-	s.is(t, &failed, book.Failed)
+	s.passAfter(t, time.Second)
+	s.wantSettlement(t, &failed, book.Failed)
 	has(1000) // before it is taken back in the ledger
-	s.look(t, 4*time.Second)
+	s.passAfter(t, 4*time.Second)
 	wantOwed(t, s, 0) // once the gateway has returned reserved money
 	if b, err := s.books.Balance(t.Context(), pay.Account(failed.From)); err != nil || b.Amount != 1000 || !b.Blocked {
 		t.Fatalf("%+v, %v", b, err)
@@ -341,8 +341,8 @@ func checkPitfall10LossesOfAllWalletsAreBounded(t *testing.T, s *shop) {
 			t.Fatal(err)
 		}
 		s.serve(t, &taken, 4000)
-		s.look(t, time.Second) // the transfer cannot be sent
-		s.look(t, time.Second)
+		s.passAfter(t, time.Second) // the transfer cannot be sent
+		s.passAfter(t, time.Second)
 	}
 	cost, until := s.Losses()
 	if cost != 8000 || until.IsZero() || !s.SettlesFirst(1) {
@@ -365,9 +365,9 @@ func checkPitfall10LossesOfAllWalletsAreBounded(t *testing.T, s *shop) {
 func TestTheBoundOfLossesEnds(t *testing.T) {
 	at := func(minute int) time.Time { return time.Unix(0, 0).Add(time.Duration(minute) * time.Minute) }
 	list := []book.Loss{{Cost: 3, At: at(0)}, {Cost: 4, At: at(10)}, {Cost: 5, At: at(20)}}
-	for most, want := range map[int64]time.Time{13: {}, 12: at(60), 10: at(60), 9: at(70), 5: at(80), 1: at(80), 0: {}} {
-		if l := sumLosses(list, policy.Micro(most)); l.cost != 12 || !l.until.Equal(want) {
-			t.Errorf("at most %d: %+v, want %v", most, l, want)
+	for limit, want := range map[int64]time.Time{13: {}, 12: at(60), 10: at(60), 9: at(70), 5: at(80), 1: at(80), 0: {}} {
+		if l := sumLosses(list, policy.Micro(limit)); l.cost != 12 || !l.until.Equal(want) {
+			t.Errorf("at most %d: %+v, want %v", limit, l, want)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func TestPitfall6AFacilitatorThatTakesWhatItRefuses(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			inBoth(t, func(t *testing.T, s *shop) {
 				t.Helper()
-				f := &fakeSettler{chain: s.chain, grabs: !row.honest, refuses: row.says == nil, vouches: row.says}
+				f := &fakeSettler{chain: s.chain, movesOnVerify: !row.honest, refuses: row.says == nil, verifyErr: row.says}
 				s.Settler = f
 				if row.behind {
 					s.chain.behind = 1
@@ -58,19 +58,19 @@ func TestPitfall6AFacilitatorThatTakesWhatItRefuses(t *testing.T) {
 				}
 				if row.late {
 					s.chain.behind = 1
-					s.look(t, 16*time.Second)
+					s.passAfter(t, 16*time.Second)
 					s.chain.behind = 0
-					s.look(t, 601*time.Second)
+					s.passAfter(t, 601*time.Second)
 				}
 				for range 4 {
-					s.look(t, 6*time.Second)
+					s.passAfter(t, 6*time.Second)
 				}
-				s.credit(t, row.credit)
+				s.wantBalance(t, row.credit)
 				p, ok, err := s.Book.Find(t.Context(), s.Terms, s.payment(1))
-				if err != nil || !ok || (p.Settlement == book.Confirmed || p.Settlement == book.Final) != f.grabs || s.chain.prepared != 0 || f.orders != 0 {
+				if err != nil || !ok || (p.Settlement == book.Confirmed || p.Settlement == book.Final) != f.movesOnVerify || s.chain.prepared != 0 || f.orders != 0 {
 					t.Errorf("%+v, %v; %d transactions and %d orders for a transfer that was made", p, err, s.chain.prepared, f.orders)
 				}
-				if _, err := s.Take(t.Context(), s.payment(1), pay.Word{}, 11_000, requestOf(3)); f.grabs && !errors.Is(err, book.ErrSpent) {
+				if _, err := s.Take(t.Context(), s.payment(1), pay.Word{}, 11_000, requestOf(3)); f.movesOnVerify && !errors.Is(err, book.ErrSpent) {
 					t.Errorf("once more: %v", err)
 				}
 			})
@@ -148,7 +148,7 @@ func TestAReleasedPaymentIsLookedForTwice(t *testing.T) {
 			t.Helper()
 			s.chain.asked = 0
 			for range 3 {
-				s.look(t, later/3)
+				s.passAfter(t, later/3)
 			}
 			if s.chain.asked != want {
 				t.Errorf("%s: the chain was asked %d times, want %d", what, s.chain.asked, want)
@@ -195,36 +195,36 @@ func TestWhatTheChainDoesNotSayIsAskedLater(t *testing.T) {
 	s.chain.by[pay.Word{99}] = pay.Address{3}
 	s.chain.mine(pay.Word{99}, pay.Word{1})
 	s.chain.down = true
-	s.look(t, 16*time.Second)
-	s.credit(t, 0)
+	s.passAfter(t, 16*time.Second)
+	s.wantBalance(t, 0)
 	s.chain.down = false
-	s.look(t, time.Second)
-	s.credit(t, 11_000)
+	s.passAfter(t, time.Second)
+	s.wantBalance(t, 11_000)
 	s.release(t, 2)
 	s.chain.mine(pay.Word{98}, pay.Word{2})
-	s.Chain = &partly{s.chain, pay.Word{2}}
+	s.Chain = &failingChain{s.chain, pay.Word{2}}
 	q := s.take(t, 3)
 	s.serve(t, &q, 4000)
 	s.at = s.at.Add(16 * time.Second)
 	if err := s.pass(t.Context()); !errors.Is(err, errDown) {
 		t.Errorf("the node failed, and the error is %v", err)
 	}
-	s.is(t, &q, book.Settling)
+	s.wantSettlement(t, &q, book.Settling)
 	s.Chain = s.chain
-	s.look(t, 59*time.Second)
-	s.credit(t, 11_000+6000)
-	s.look(t, 2*time.Second)
-	s.credit(t, 11_000+6000+11_000)
+	s.passAfter(t, 59*time.Second)
+	s.wantBalance(t, 11_000+6000)
+	s.passAfter(t, 2*time.Second)
+	s.wantBalance(t, 11_000+6000+11_000)
 }
 
-// partly is a chain that fails for one payment.
-type partly struct {
+// failingChain is a chain that fails for one payment.
+type failingChain struct {
 	*fakeChain
 
 	no pay.Word
 }
 
-func (c *partly) Used(ctx context.Context, a *pay.Authorization) (bool, error) {
+func (c *failingChain) Used(ctx context.Context, a *pay.Authorization) (bool, error) {
 	if a.Nonce == c.no {
 		return false, errDown
 	}
@@ -245,22 +245,22 @@ func TestAPaymentThatCannotBeBookedDoesNotKeepOthersFromTheirs(t *testing.T) {
 	}
 	q := s.take(t, 2)
 	s.serve(t, &q, 4000)
-	s.Ledger = &refusing{s.books, pay.Account(pay.Address{4})}
+	s.Ledger = &failingLedger{s.books, pay.Account(pay.Address{4})}
 	s.at = s.at.Add(6 * time.Second)
 	if err := s.pass(t.Context()); !errors.Is(err, errUnknown) {
 		t.Errorf("the ledger failed, and the error is %v", err)
 	}
-	s.is(t, &q, book.Settling)
+	s.wantSettlement(t, &q, book.Settling)
 }
 
-// refusing is a ledger that fails for one account.
-type refusing struct {
+// failingLedger is a ledger that fails for one account.
+type failingLedger struct {
 	Ledger
 
 	no policy.Account
 }
 
-func (r *refusing) CreditServed(ctx context.Context, a policy.Account, amount, fee policy.Micro, ref string, c *ledger.Charge, h *ledger.Hold) (*ledger.Hold, error) {
+func (r *failingLedger) CreditServed(ctx context.Context, a policy.Account, amount, fee policy.Micro, ref string, c *ledger.Charge, h *ledger.Hold) (*ledger.Hold, error) {
 	if a == r.no {
 		return nil, errUnknown
 	}
@@ -269,10 +269,10 @@ func (r *refusing) CreditServed(ctx context.Context, a policy.Account, amount, f
 
 // TestTheSettlersAnswerIsAskedForWhatIsReserved: the payment is stored before the settler is asked, and is released if the gateway ends meanwhile.
 func TestTheSettlersAnswerIsAskedForWhatIsReserved(t *testing.T) {
-	s, f := by(t)
-	f.refuses, f.grabs = true, true
-	s.Settler = &pausing{fakeSettler: f, asked: make(chan struct{}), answer: make(chan struct{})}
-	at := s.Settler.(*pausing) //nolint:forcetypeassert // as it was set
+	s, f := openWithSettler(t)
+	f.refuses, f.movesOnVerify = true, true
+	s.Settler = &pausedSettler{fakeSettler: f, asked: make(chan struct{}), answer: make(chan struct{})}
+	at := s.Settler.(*pausedSettler) //nolint:forcetypeassert // as it was set
 	over := make(chan error)
 	go func() {
 		_, err := s.Take(t.Context(), s.payment(1), pay.Word{}, 11_000, requestOf(1))
@@ -297,14 +297,14 @@ func TestTheSettlersAnswerIsAskedForWhatIsReserved(t *testing.T) {
 	})
 }
 
-// pausing is a facilitator that answers /verify when the test lets it.
-type pausing struct {
+// pausedSettler is a facilitator that answers /verify when the test lets it.
+type pausedSettler struct {
 	*fakeSettler
 
 	asked, answer chan struct{}
 }
 
-func (p *pausing) Verify(ctx context.Context, q *pay.Payment) error {
+func (p *pausedSettler) Verify(ctx context.Context, q *pay.Payment) error {
 	close(p.asked)
 	<-p.answer
 	return p.fakeSettler.Verify(ctx, q)
@@ -331,9 +331,9 @@ func TestAReleasedPermitThatWasUsedIsRefused(t *testing.T) {
 			t.Errorf("%+v, %v", got.Payment, err)
 		}
 		for range 2 {
-			s.look(t, 16*time.Minute)
+			s.passAfter(t, 16*time.Minute)
 		}
-		s.credit(t, 0)
+		s.wantBalance(t, 0)
 		if row, _, err := s.Book.Find(t.Context(), s.Terms, q); err != nil || row.Service != book.Released {
 			t.Errorf("%+v, %v", row, err)
 		}

@@ -22,25 +22,25 @@ func checkPitfall16ATransactionThatMovedNothing(t *testing.T, s *shop) {
 	s.chain.sends = false
 	p := s.take(t, 1)
 	s.serve(t, &p, 4000)
-	s.look(t, 0)
+	s.passAfter(t, 0)
 	s.chain.height, s.chain.slot = 1, 1
 	s.chain.mined[pay.Word{1, 1}] = pay.Receipt{Block: 1, BlockHash: pay.Word{1}, Succeeded: false}
-	s.look(t, time.Second)
-	s.is(t, &p, book.None)
+	s.passAfter(t, time.Second)
+	s.wantSettlement(t, &p, book.None)
 	s.chain.sends = true
-	s.look(t, 59*time.Second)
-	s.is(t, &p, book.None)
-	s.look(t, 2*time.Second)
-	s.look(t, time.Second)
-	s.is(t, &p, book.Confirmed)
+	s.passAfter(t, 59*time.Second)
+	s.wantSettlement(t, &p, book.None)
+	s.passAfter(t, 2*time.Second)
+	s.passAfter(t, time.Second)
+	s.wantSettlement(t, &p, book.Confirmed)
 	if s.chain.prepared != 2 {
 		t.Errorf("%d transactions were signed", s.chain.prepared)
 	}
 	r := s.chain.mined[pay.Word{2, 1}]
 	r.Paid = false // after a reorganisation, the transaction fails
 	s.chain.mined[pay.Word{2, 1}] = r
-	s.look(t, 3*time.Second)
-	s.is(t, &p, book.Settling)
+	s.passAfter(t, 3*time.Second)
+	s.wantSettlement(t, &p, book.Settling)
 }
 
 // TestARefusedPaymentHoldsNoCredit: the credit that was reserved for it is released.
@@ -50,9 +50,9 @@ func checkARefusedPaymentHoldsNoCredit(t *testing.T, s *shop) {
 	t.Helper()
 	p := s.take(t, 1)
 	s.serve(t, &p, 4000)
-	s.look(t, time.Second)
-	s.look(t, time.Second)
-	s.is(t, &p, book.Confirmed)
+	s.passAfter(t, time.Second)
+	s.passAfter(t, time.Second)
+	s.wantSettlement(t, &p, book.Confirmed)
 	s.Limits.Exposure = 1
 	short := s.payment(2)
 	short.Value = 6000
@@ -76,25 +76,25 @@ func checkPitfall19TransactionsThatFailInBlocks(t *testing.T, s *shop) {
 	p := s.take(t, 1)
 	s.serve(t, &p, 4000)
 	for range 130 { // more than its ten minutes
-		s.look(t, 5*time.Second)
+		s.passAfter(t, 5*time.Second)
 	}
-	s.is(t, &p, book.Failed)
+	s.wantSettlement(t, &p, book.Failed)
 	if s.chain.prepared < 4 || s.chain.prepared > 5 { // after 0, 1, 3 and 7 minutes, and at the expiry, when a token would refuse it
 		t.Errorf("%d transactions were sent", s.chain.prepared)
 	}
-	s.look(t, 4*time.Second)
+	s.passAfter(t, 4*time.Second)
 	if len(s.lost) != 1 {
 		t.Errorf("lost %+v", s.lost)
 	}
 }
 
-// rush is a ledger in which another request of the payer reserves first.
-type rush struct {
+// racingLedger is a ledger in which another request of the payer reserves first.
+type racingLedger struct {
 	Ledger
 	first func()
 }
 
-func (r *rush) Reserve(ctx context.Context, account policy.Account, requestID string, amount policy.Micro) (*ledger.Hold, error) {
+func (r *racingLedger) Reserve(ctx context.Context, account policy.Account, requestID string, amount policy.Micro) (*ledger.Hold, error) {
 	r.first()
 	return r.Ledger.Reserve(ctx, account, requestID, amount)
 }
@@ -108,9 +108,9 @@ func checkPitfall10TwoRequestsDoNotSpendOneCredit(t *testing.T, s *shop) {
 	t.Helper()
 	p := s.take(t, 1)
 	s.serve(t, &p, 4000)
-	s.look(t, time.Second)
-	s.look(t, time.Second)
-	s.is(t, &p, book.Confirmed)
+	s.passAfter(t, time.Second)
+	s.passAfter(t, time.Second)
+	s.wantSettlement(t, &p, book.Confirmed)
 	s.chain.sends = false
 	q := s.take(t, 2)
 	s.serve(t, &q, 1000)
@@ -124,7 +124,7 @@ func checkPitfall10TwoRequestsDoNotSpendOneCredit(t *testing.T, s *shop) {
 	}
 	var other Taken
 	var failed error
-	s.Ledger = &rush{s.books, func() {
+	s.Ledger = &racingLedger{s.books, func() {
 		s.Ledger = s.books
 		other, failed = s.Take(t.Context(), short(3), pay.Word{}, 11_000, requestOf(3))
 	}}
@@ -136,7 +136,7 @@ func checkPitfall10TwoRequestsDoNotSpendOneCredit(t *testing.T, s *shop) {
 		t.Errorf("the first: %+v, %v", other, failed)
 	}
 	s.serve(t, &other, 10_000)
-	s.credit(t, 11_000) // most of which is in no block yet
+	s.wantBalance(t, 11_000) // most of which is in no block yet
 }
 
 // TestANodeThatIsBehindIsNotTakenForACancellation: one node shows the authorization as used, another one does not show the transfer yet. It is found later; only a
@@ -154,14 +154,14 @@ func checkANodeThatIsBehind(t *testing.T, s *shop) {
 	s.serve(t, &q, 4000)
 	s.chain.used[pay.Word{1}], s.chain.used[pay.Word{2}] = pay.Word{}, pay.Word{}
 	for range 3 {
-		s.look(t, 5*time.Second)
-		s.is(t, &p, book.None)
+		s.passAfter(t, 5*time.Second)
+		s.wantSettlement(t, &p, book.None)
 	}
 	delete(s.chain.used, pay.Word{1})
 	s.chain.mine(pay.Word{99}, pay.Word{1})
 	for range 4 {
-		s.look(t, 16*time.Second)
+		s.passAfter(t, 16*time.Second)
 	}
-	s.is(t, &p, book.Confirmed)
-	s.is(t, &q, book.Failed)
+	s.wantSettlement(t, &p, book.Confirmed)
+	s.wantSettlement(t, &q, book.Failed)
 }

@@ -21,16 +21,16 @@ import (
 type history struct {
 	*shop
 	*testing.T
-	settler *moody // nil: the gateway's own account settles
-	random  *rand.Rand
-	nonce   byte
-	open    []Taken                // payments whose requests are being served
-	served  map[int64]policy.Micro // cost of each served request, by payment
-	lost    map[pay.Address]bool   // payers who cancelled
-	waived  map[pay.Address]policy.Micro
-	top     uint64         // the highest block so far
-	free    []*pay.Payment // released payments
-	taken   []*pay.Payment // released payments that strangers moved
+	settler       *erraticSettler // nil: the gateway's own account settles
+	random        *rand.Rand
+	nonce         byte
+	open          []Taken                // payments whose requests are being served
+	served        map[int64]policy.Micro // cost of each served request, by payment
+	lost          map[pay.Address]bool   // payers who cancelled
+	waived        map[pay.Address]policy.Micro
+	highest       uint64         // the highest block so far
+	released      []*pay.Payment // released payments
+	movedByOthers []*pay.Payment // released payments that strangers moved
 }
 
 // TestRandomHistoriesConserveMoney: payments are taken, served, released, sent, mined, removed by reorganisations and cancelled; strangers, and a facilitator that
@@ -50,7 +50,7 @@ func TestRandomHistoriesConserveMoney(t *testing.T) {
 			}
 			h.shop = open(t, t.TempDir(), url)
 			if seed%4 == 1 {
-				h.settler = &moody{fakeSettler: fakeSettler{chain: h.chain}, random: rand.New(rand.NewPCG(seed, 57))}
+				h.settler = &erraticSettler{fakeSettler: fakeSettler{chain: h.chain}, random: rand.New(rand.NewPCG(seed, 57))}
 				h.Settler = h.settler
 			}
 			for range steps {
@@ -63,12 +63,12 @@ func TestRandomHistoriesConserveMoney(t *testing.T) {
 
 func (h *history) step() {
 	h.Helper()
-	h.top = max(h.top, h.chain.height)
+	h.highest = max(h.highest, h.chain.height)
 	switch h.random.IntN(15) {
 	case 0, 1, 2:
 		h.takeOne()
 	case 13:
-		h.steal()
+		h.moveReleased()
 	case 14:
 		h.resend()
 	case 3, 4:
@@ -129,7 +129,7 @@ func (h *history) takeOne() {
 		h.Errorf("a payment of %s was taken of a payer who owes %s", p.Value, owes)
 	}
 	if h.settler != nil && err != nil && taken.ID == 0 { // the facilitator refuses it, and may move it
-		h.free = append(h.free, p)
+		h.released = append(h.released, p)
 		return
 	}
 	if errors.Is(err, ErrUnsettled) { // settled first: the payment becomes the wallet's credit
@@ -145,29 +145,29 @@ func (h *history) release(p *Taken) {
 	h.Helper()
 	h.must(h.Release(h.Context(), p))
 	if !p.UpTo {
-		h.free = append(h.free, &pay.Payment{Version: 2, Signature: p.Signature, Authorization: p.Authorization})
+		h.released = append(h.released, &pay.Payment{Version: 2, Signature: p.Signature, Authorization: p.Authorization})
 	}
 }
 
-// steal has a stranger move a payment that was released.
-func (h *history) steal() {
-	if len(h.free) == 0 {
+// moveReleased has a stranger move a payment that was released.
+func (h *history) moveReleased() {
+	if len(h.released) == 0 {
 		return
 	}
-	p := h.free[h.random.IntN(len(h.free))]
+	p := h.released[h.random.IntN(len(h.released))]
 	hash := pay.Word{0xf2, p.Nonce[0]}
 	h.chain.by[hash] = p.From
 	h.chain.mine(hash, p.Nonce)
-	h.taken = append(h.taken, p)
+	h.movedByOthers = append(h.movedByOthers, p)
 }
 
 // resend sends a released payment again. Refusals are checked by findMoved at the end.
 func (h *history) resend() {
 	h.Helper()
-	if len(h.free) == 0 || h.chain.down {
+	if len(h.released) == 0 || h.chain.down {
 		return
 	}
-	p := h.free[h.random.IntN(len(h.free))]
+	p := h.released[h.random.IntN(len(h.released))]
 	h.timeout = time.Millisecond
 	taken, err := h.Take(h.Context(), p, pay.Word{}, 11_000, fmt.Sprintf("req_%03d_again", p.Nonce[0]))
 	if err == nil {
@@ -198,7 +198,7 @@ func (h *history) bill(p *Taken) {
 // reorg removes the newest transactions that are not final from the chain. Those that are sent again are mined in other blocks.
 func (h *history) reorg(n int) {
 	for range n {
-		if h.chain.height == 0 || h.chain.height+2 <= h.top {
+		if h.chain.height == 0 || h.chain.height+2 <= h.highest {
 			return
 		}
 		for hash, r := range h.chain.mined {
@@ -248,7 +248,7 @@ func (h *history) crash() {
 	h.Helper()
 	for i := range h.open {
 		if p := &h.open[i]; !p.UpTo {
-			h.free = append(h.free, &pay.Payment{Version: 2, Signature: p.Signature, Authorization: p.Authorization})
+			h.released = append(h.released, &pay.Payment{Version: 2, Signature: p.Signature, Authorization: p.Authorization})
 		}
 	}
 	h.open = nil
@@ -268,7 +268,7 @@ func (h *history) finish() {
 		h.settler.honest = true
 		h.settler.mu.Unlock()
 	}
-	for _, p := range h.taken {
+	for _, p := range h.movedByOthers {
 		if _, ok := h.chain.used[p.Nonce]; !ok && h.chain.by[pay.Word{0xf2, p.Nonce[0]}] == p.From { // a reorganisation removed it
 			h.chain.mine(pay.Word{0xf2, p.Nonce[0]}, p.Nonce)
 		}
@@ -279,7 +279,7 @@ func (h *history) finish() {
 	for range 5 { // until released payments have expired
 		h.settleAll(3 * time.Minute)
 	}
-	h.findMoved()
+	h.checkReleased()
 	balances := maps.Clone(h.waived)
 	for id, cost := range h.served {
 		p, err := h.Book.ByID(h.Context(), id)
@@ -301,10 +301,10 @@ func (h *history) finish() {
 	}
 }
 
-// findMoved verifies that every released payment that was moved is in the books.
-func (h *history) findMoved() {
+// checkReleased verifies that every released payment that was moved is in the books.
+func (h *history) checkReleased() {
 	h.Helper()
-	for _, p := range h.free {
+	for _, p := range h.released {
 		row, ok, err := h.Book.Find(h.Context(), h.Terms, p)
 		h.must(err)
 		hash, used := h.chain.used[p.Nonce]
@@ -344,8 +344,8 @@ func (h *history) settleAll(later time.Duration) {
 	}
 }
 
-// moody is a facilitator that moves payments and answers at random.
-type moody struct {
+// erraticSettler is a facilitator that moves payments and answers at random.
+type erraticSettler struct {
 	fakeSettler
 
 	random *rand.Rand
@@ -353,11 +353,11 @@ type moody struct {
 }
 
 // Verify implements pay.Settler.
-func (m *moody) Verify(_ context.Context, p *pay.Payment) error {
+func (m *erraticSettler) Verify(_ context.Context, p *pay.Payment) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.random.IntN(4) == 0 {
-		m.grab(p)
+		m.move(p)
 	}
 	switch m.random.IntN(5) {
 	case 0:
@@ -369,7 +369,7 @@ func (m *moody) Verify(_ context.Context, p *pay.Payment) error {
 }
 
 // Settle implements pay.Settler.
-func (m *moody) Settle(_ context.Context, t *pay.Transfer) (pay.Word, error) {
+func (m *erraticSettler) Settle(_ context.Context, t *pay.Transfer) (pay.Word, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	hash := pay.Word{0xf0, t.Nonce[0]}

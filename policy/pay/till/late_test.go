@@ -18,9 +18,9 @@ func TestANodeThatIsBehindIsNotTakenForTheEndOfAPayment(t *testing.T) {
 		{"sent", func(s *shop, _ *fakeSettler, _ *Taken) { s.Settler, s.chain.sends = nil, false }},
 		{"sent, and mined without effect", func(s *shop, _ *fakeSettler, _ *Taken) { s.Settler, s.chain.fails = nil, true }},
 		{"refused by the token", func(s *shop, _ *fakeSettler, _ *Taken) { s.Settler, s.chain.revert = nil, "paused" }},
-		{"handed over", func(_ *shop, f *fakeSettler, _ *Taken) { f.settles, f.mute = false, true }},
-		{"handed over, and refused", func(_ *shop, f *fakeSettler, _ *Taken) {
-			f.settles, f.says = false, &pay.Refusal{Reason: "not_today"}
+		{"ordered", func(_ *shop, f *fakeSettler, _ *Taken) { f.settles, f.noHash = false, true }},
+		{"ordered, and refused", func(_ *shop, f *fakeSettler, _ *Taken) {
+			f.settles, f.settleErr = false, &pay.Refusal{Reason: "not_today"}
 		}},
 	} {
 		for _, moved := range []bool{true, false} {
@@ -33,14 +33,14 @@ func TestANodeThatIsBehindIsNotTakenForTheEndOfAPayment(t *testing.T) {
 					p := s.take(t, 1)
 					s.serve(t, &p, 4000)
 					row.at(s, f, &p)
-					s.look(t, 597*time.Second)
+					s.passAfter(t, 597*time.Second)
 					s.chain.fails = false
 					if moved {
 						s.chain.mine(pay.Word{99}, pay.Word{1})
 						s.chain.behind = 1
 					}
 					for range 4 { // up to 19 s after the expiry
-						s.look(t, 5*time.Second+500*time.Millisecond)
+						s.passAfter(t, 5*time.Second+500*time.Millisecond)
 						got, err := s.Book.ByID(t.Context(), p.ID)
 						if err != nil || got.Settlement != book.None && got.Settlement != book.Settling {
 							t.Fatalf("%s after its start it is %s: %s, %v", s.at.Sub(time.Unix(1_800_000_000, 0)), got.Settlement, got.Reason, err)
@@ -48,10 +48,10 @@ func TestANodeThatIsBehindIsNotTakenForTheEndOfAPayment(t *testing.T) {
 					}
 					prepared, orders := s.chain.prepared, f.orders
 					s.chain.behind = 0
-					s.look(t, 4*time.Second)
-					s.look(t, time.Second)
-					s.is(t, &p, map[bool]book.Settlement{true: book.Confirmed, false: book.Failed}[moved])
-					s.look(t, 4*time.Second)
+					s.passAfter(t, 4*time.Second)
+					s.passAfter(t, time.Second)
+					s.wantSettlement(t, &p, map[bool]book.Settlement{true: book.Confirmed, false: book.Failed}[moved])
+					s.passAfter(t, 4*time.Second)
 					if lost := len(s.lost); (lost == 0) != moved || s.chain.prepared != prepared || f.orders != orders {
 						t.Errorf("%d losses, %d transactions after %d, %d orders after %d", lost, s.chain.prepared, prepared, f.orders, orders)
 					}

@@ -16,7 +16,7 @@ func TestATransactionIsGivenToTheNodeAgainNowAndThen(t *testing.T) {
 		if second == 0 {
 			later = 0
 		}
-		if s.look(t, later); s.chain.sent != want || s.chain.prepared != 1 {
+		if s.passAfter(t, later); s.chain.sent != want || s.chain.prepared != 1 {
 			t.Errorf("after %d s it was sent %d times, want %d; %d transactions were signed", second, s.chain.sent, want, s.chain.prepared)
 		}
 	}
@@ -28,11 +28,11 @@ func TestOnePassLooksForFewReleasedPayments(t *testing.T) {
 	for n := range maxLookups + 1 {
 		s.release(t, byte(n+1))
 	}
-	s.look(t, 16*time.Second)
+	s.passAfter(t, 16*time.Second)
 	if s.chain.asked != maxLookups {
 		t.Errorf("the first pass asked %d times, want %d", s.chain.asked, maxLookups)
 	}
-	s.look(t, time.Second)
+	s.passAfter(t, time.Second)
 	if s.chain.asked != maxLookups+1 {
 		t.Errorf("two passes asked %d times, want %d", s.chain.asked, maxLookups+1)
 	}

@@ -31,13 +31,13 @@ func checkAChargeThatIsNotNotedYet(t *testing.T, s *shop) {
 		t.Fatal(err)
 	}
 	s.reopen(t)
-	s.look(t, 0)
-	s.look(t, 10*time.Second)
+	s.passAfter(t, 0)
+	s.passAfter(t, 10*time.Second)
 	got, err := s.Book.ByID(t.Context(), p.ID)
 	if err != nil || !got.Booked || got.Settlement != book.Confirmed {
 		t.Errorf("booked %v, %s, %v", got.Booked, got.Settlement, err)
 	}
-	s.credit(t, p.Value-p.Fee-cost)
+	s.wantBalance(t, p.Value-p.Fee-cost)
 }
 
 // TestPitfall10WhatARequestCostIsTakenForNothingElse: a gateway is killed after it has credited the second payment of a wallet and before it has charged its
@@ -72,7 +72,7 @@ func checkWhatARequestCostIsTakenForNothingElse(t *testing.T, s *shop, killed bo
 	first, second := take(nonce), take(nonce+1)
 	s.serve(t, &first, 10_000)
 	s.chain.used[pay.Word{nonce}] = pay.Word{} // cancelled
-	s.look(t, time.Second)
+	s.passAfter(t, time.Second)
 	const cost = 6000
 	c := ledger.Charge{RequestID: second.Request, Account: pay.Account(payer), Amount: cost}
 	if err := s.Book.MarkServed(t.Context(), second.ID, cost, second.Value); err != nil {
@@ -96,10 +96,10 @@ func checkWhatARequestCostIsTakenForNothingElse(t *testing.T, s *shop, killed bo
 	}
 	has(cost, 11_000-4000)
 	for range 3 {
-		s.look(t, 6*time.Second)
+		s.passAfter(t, 6*time.Second)
 	}
-	s.is(t, &first, book.Failed)
-	s.is(t, &second, book.Confirmed)
+	s.wantSettlement(t, &first, book.Failed)
+	s.wantSettlement(t, &second, book.Confirmed)
 	has(0, 11_000-4000)
 	if r, err := s.books.Request(t.Context(), pay.Account(payer), second.Request); err != nil || r.Charged != cost {
 		t.Errorf("%+v, %v", r, err)

@@ -22,11 +22,11 @@ func TestPitfall16ATransferInALowerBlockIsFound(t *testing.T) {
 		s.chain.mine(pay.Word{99}, pay.Word{1})
 		s.chain.mine(pay.Word{98}, pay.Word{2})
 		for range 3 {
-			s.look(t, 10*time.Second)
+			s.passAfter(t, 10*time.Second)
 		}
-		s.is(t, &p, book.Confirmed)
-		s.is(t, &q, book.Confirmed)
-		if s.credit(t, 6000+11_000); len(s.lost) != 0 {
+		s.wantSettlement(t, &p, book.Confirmed)
+		s.wantSettlement(t, &q, book.Confirmed)
+		if s.wantBalance(t, 6000+11_000); len(s.lost) != 0 {
 			t.Errorf("%d losses", len(s.lost))
 		}
 	})

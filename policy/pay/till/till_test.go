@@ -117,8 +117,8 @@ func (s *shop) serve(t *testing.T, p *Taken, cost policy.Micro) {
 	}
 }
 
-// look runs one pass of the till, some time later.
-func (s *shop) look(t *testing.T, later time.Duration) {
+// passAfter runs one pass of the till, some time later.
+func (s *shop) passAfter(t *testing.T, later time.Duration) {
 	t.Helper()
 	s.at = s.at.Add(later)
 	s.chain.now = s.at
@@ -127,7 +127,7 @@ func (s *shop) look(t *testing.T, later time.Duration) {
 	}
 }
 
-func (s *shop) is(t *testing.T, p *Taken, want book.Settlement) {
+func (s *shop) wantSettlement(t *testing.T, p *Taken, want book.Settlement) {
 	t.Helper()
 	got, err := s.Book.ByID(t.Context(), p.ID)
 	if err != nil || got.Settlement != want {
@@ -135,8 +135,8 @@ func (s *shop) is(t *testing.T, p *Taken, want book.Settlement) {
 	}
 }
 
-// credit compares the payer's balance in the ledger.
-func (s *shop) credit(t *testing.T, want policy.Micro) {
+// wantBalance compares the payer's balance in the ledger.
+func (s *shop) wantBalance(t *testing.T, want policy.Micro) {
 	t.Helper()
 	b, err := s.books.Balance(t.Context(), pay.Account(pay.Address{3}))
 	if err != nil && want == 0 {
@@ -159,14 +159,14 @@ func checkAPaymentIsServedSettledAndFinal(t *testing.T, s *shop) {
 	t.Helper()
 	p := s.take(t, 1)
 	s.serve(t, &p, 4000)
-	s.credit(t, 6000)
-	s.look(t, 0)
-	s.is(t, &p, book.Settling)
-	s.look(t, time.Second)
-	s.is(t, &p, book.Confirmed)
+	s.wantBalance(t, 6000)
+	s.passAfter(t, 0)
+	s.wantSettlement(t, &p, book.Settling)
+	s.passAfter(t, time.Second)
+	s.wantSettlement(t, &p, book.Confirmed)
 	s.chain.height += 3
-	s.look(t, 3*time.Second)
-	s.is(t, &p, book.Final)
+	s.passAfter(t, 3*time.Second)
+	s.wantSettlement(t, &p, book.Final)
 	if len(s.gas) == 0 || s.chain.prepared != 1 {
 		t.Errorf("%d alarms, %d transactions", len(s.gas), s.chain.prepared)
 	}
@@ -188,10 +188,10 @@ func TestPitfall17WithUpToTheCostIsMoved(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.serve(t, &p, row.cost)
-			s.credit(t, row.credit)
-			s.look(t, 0)
-			s.look(t, time.Second)
-			s.is(t, &p, book.Confirmed)
+			s.wantBalance(t, row.credit)
+			s.passAfter(t, 0)
+			s.passAfter(t, time.Second)
+			s.wantSettlement(t, &p, book.Confirmed)
 			got, err := s.Book.ByID(t.Context(), p.ID)
 			if err != nil || s.chain.moved != row.moved || got.Captured != row.moved || got.Authorization != q.Authorization {
 				t.Errorf("%d cost: %d moved, %+v, %v", row.cost, s.chain.moved, got, err)
@@ -218,7 +218,7 @@ func checkPitfall2And9APaymentIsUsedOnce(t *testing.T, s *shop) {
 		if _, err := s.Take(t.Context(), s.payment(1), pay.Word{}, 11_000, "req_y"); !errors.Is(err, book.ErrSpent) {
 			t.Errorf("after it served: %v", err)
 		}
-		s.look(t, time.Second)
+		s.passAfter(t, time.Second)
 	}
 	other := s.payment(1)
 	other.From = pay.Address{4}
@@ -244,12 +244,12 @@ func checkPitfall10And11Exposure(t *testing.T, s *shop) {
 	if _, err := s.Take(t.Context(), s.payment(10), pay.Word{}, 11_000, "req_x"); !errors.As(err, &r) || r.Reason != pay.ReasonExposure {
 		t.Errorf("a tenth payment: %v", err)
 	}
-	s.look(t, time.Second)
-	s.is(t, &first, book.None)
-	s.look(t, 20*time.Minute)
-	s.is(t, &first, book.Failed)
-	s.look(t, 4*time.Second)
-	s.credit(t, 0)
+	s.passAfter(t, time.Second)
+	s.wantSettlement(t, &first, book.None)
+	s.passAfter(t, 20*time.Minute)
+	s.wantSettlement(t, &first, book.Failed)
+	s.passAfter(t, 4*time.Second)
+	s.wantBalance(t, 0)
 	if len(s.lost) != 9 || s.lost[0].Loss != 11_000 {
 		t.Errorf("%d losses: %+v", len(s.lost), s.lost)
 	}
@@ -272,11 +272,11 @@ func checkPitfall10ACancelledAuthorizationAndAStrangersTransfer(t *testing.T, s 
 	s.serve(t, &taken, 4000)
 	s.chain.used[pay.Word{1}] = pay.Word{}
 	s.chain.mine(pay.Word{99}, pay.Word{2})
-	s.look(t, time.Second)
-	s.look(t, time.Second)
-	s.is(t, &cancelled, book.Failed)
-	s.is(t, &taken, book.Confirmed)
-	s.look(t, 4*time.Second)
+	s.passAfter(t, time.Second)
+	s.passAfter(t, time.Second)
+	s.wantSettlement(t, &cancelled, book.Failed)
+	s.wantSettlement(t, &taken, book.Confirmed)
+	s.passAfter(t, 4*time.Second)
 	if s.chain.prepared != 0 || len(s.lost) != 1 {
 		t.Errorf("%d transactions, %d losses", s.chain.prepared, len(s.lost))
 	}
@@ -290,15 +290,15 @@ func checkPitfall15AnUnknownOutcome(t *testing.T, s *shop) {
 	s.chain.sends = false
 	p := s.take(t, 1)
 	s.serve(t, &p, 4000)
-	s.look(t, 0)
+	s.passAfter(t, 0)
 	s.chain.down = true
-	s.look(t, time.Hour)
+	s.passAfter(t, time.Hour)
 	s.chain.down = false
 	s.at = s.at.Add(-time.Hour)
-	s.is(t, &p, book.Settling)
+	s.wantSettlement(t, &p, book.Settling)
 	s.chain.mine(pay.Word{1, 1}, pay.Word{1})
-	s.look(t, time.Second)
-	s.is(t, &p, book.Confirmed)
+	s.passAfter(t, time.Second)
+	s.wantSettlement(t, &p, book.Confirmed)
 	if s.chain.prepared != 1 {
 		t.Errorf("%d transactions were signed", s.chain.prepared)
 	}
@@ -312,22 +312,22 @@ func checkAStuckTransactionIsReplaced(t *testing.T, s *shop) {
 	s.chain.sends = false
 	p := s.take(t, 1)
 	s.serve(t, &p, 4000)
-	s.look(t, 0)
-	s.look(t, 10*time.Second)
-	s.look(t, 31*time.Second)
+	s.passAfter(t, 0)
+	s.passAfter(t, 10*time.Second)
+	s.passAfter(t, 31*time.Second)
 	if len(s.chain.fees) != 2 || s.chain.fees[1] < s.chain.fees[0]*11/10 {
 		t.Errorf("fees of %v", s.chain.fees)
 	}
 	q := s.take(t, 2)
 	s.serve(t, &q, 4000)
-	s.look(t, time.Second)
+	s.passAfter(t, time.Second)
 	sent, err := s.Book.SentFor(t.Context(), q.ID)
 	if err != nil || len(sent) != 1 || sent[0].Slot != 1 {
 		t.Errorf("the next one has %+v, %v", sent, err)
 	}
 	s.chain.mine(pay.Word{1, 1}, pay.Word{1}) // the first one
-	s.look(t, time.Second)
-	s.is(t, &p, book.Confirmed)
+	s.passAfter(t, time.Second)
+	s.wantSettlement(t, &p, book.Confirmed)
 }
 
 // TestPitfall16AReorganisedChain: a removed transfer is sent again, and one in another block is confirmed there.
@@ -337,25 +337,25 @@ func checkPitfall16AReorganisedChain(t *testing.T, s *shop) {
 	t.Helper()
 	p := s.take(t, 1)
 	s.serve(t, &p, 4000)
-	s.look(t, 0)
-	s.look(t, time.Second)
-	s.is(t, &p, book.Confirmed)
+	s.passAfter(t, 0)
+	s.passAfter(t, time.Second)
+	s.wantSettlement(t, &p, book.Confirmed)
 	for hash, r := range s.chain.mined {
 		r.BlockHash = pay.Word{77}
 		s.chain.mined[hash] = r
 	}
-	s.look(t, 3*time.Second)
+	s.passAfter(t, 3*time.Second)
 	if got, err := s.Book.ByID(t.Context(), p.ID); err != nil || got.BlockHash != (pay.Word{77}) || got.Settlement != book.Confirmed {
 		t.Errorf("%+v, %v", got, err)
 	}
 	clear(s.chain.mined)
 	clear(s.chain.used)
 	s.chain.slot = 0
-	s.look(t, 3*time.Second)
-	s.is(t, &p, book.Settling)
-	s.look(t, 10*time.Second)
-	s.look(t, time.Second)
-	s.is(t, &p, book.Confirmed)
+	s.passAfter(t, 3*time.Second)
+	s.wantSettlement(t, &p, book.Settling)
+	s.passAfter(t, 10*time.Second)
+	s.passAfter(t, time.Second)
+	s.wantSettlement(t, &p, book.Confirmed)
 	if s.chain.prepared != 1 {
 		t.Errorf("%d transactions were signed, the first one is good", s.chain.prepared)
 	}
@@ -391,13 +391,13 @@ func TestPitfall30CrashPoints(t *testing.T) {
 			t.Helper()
 			s.serve(t, p, 4000)
 			s.chain.sends = false
-			s.look(t, 0)
+			s.passAfter(t, 0)
 			s.chain.sends = true
 		}, book.Served, book.Confirmed, 6000},
 		{"it is sent", func(t *testing.T, s *shop, p *Taken) {
 			t.Helper()
 			s.serve(t, p, 4000)
-			s.look(t, 0)
+			s.passAfter(t, 0)
 		}, book.Served, book.Confirmed, 6000},
 	} {
 		t.Run(row.after, func(t *testing.T) {
@@ -406,14 +406,14 @@ func TestPitfall30CrashPoints(t *testing.T) {
 				p := s.take(t, 1)
 				row.steps(t, s, &p)
 				s.reopen(t)
-				s.look(t, 0)
-				s.look(t, 10*time.Second)
-				s.look(t, time.Second)
+				s.passAfter(t, 0)
+				s.passAfter(t, 10*time.Second)
+				s.passAfter(t, time.Second)
 				got, err := s.Book.ByID(t.Context(), p.ID)
 				if err != nil || got.Service != row.service || got.Settlement != row.settlement {
 					t.Errorf("the payment is %s and %s, %v", got.Service, got.Settlement, err)
 				}
-				if s.credit(t, row.credit); len(s.chain.mined) > 1 || s.chain.prepared > 1 {
+				if s.wantBalance(t, row.credit); len(s.chain.mined) > 1 || s.chain.prepared > 1 {
 					t.Errorf("%d transfers, %d transactions were signed", len(s.chain.mined), s.chain.prepared)
 				}
 			})
@@ -468,11 +468,11 @@ func checkPitfall1APaymentThatAnotherStoresGatewaySettled(t *testing.T, s *shop)
 	s.chain.marks = map[pay.Word]pay.Mark{{98}: pay.NewMark(1), {99}: s.Book.Mark()}
 	s.chain.mine(pay.Word{98}, pay.Word{1})
 	s.chain.mine(pay.Word{99}, pay.Word{2})
-	s.look(t, time.Second)
-	s.look(t, time.Second)
-	s.is(t, &foreign, book.Failed)
-	s.is(t, &own, book.Confirmed)
-	s.look(t, 4*time.Second)
+	s.passAfter(t, time.Second)
+	s.passAfter(t, time.Second)
+	s.wantSettlement(t, &foreign, book.Failed)
+	s.wantSettlement(t, &own, book.Confirmed)
+	s.passAfter(t, 4*time.Second)
 	if len(s.lost) != 1 || !strings.Contains(s.lost[0].Reason, "another gateway") {
 		t.Errorf("losses %+v", s.lost)
 	}

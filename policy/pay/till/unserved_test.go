@@ -22,13 +22,13 @@ func TestD56AFailedPaymentThatWasNotServedCostsNothing(t *testing.T) {
 		}
 		s.chain.used[pay.Word{1}] = pay.Word{} // cancelled
 		for range 4 {
-			s.look(t, 6*time.Second)
+			s.passAfter(t, 6*time.Second)
 		}
-		s.is(t, &got, book.Failed)
+		s.wantSettlement(t, &got, book.Failed)
 		if owed, err := s.Owed(t.Context(), pay.Address{3}); owed != 0 || err != nil || len(s.lost) != 0 {
 			t.Errorf("the payer owes %s, losses %+v, %v", owed, s.lost, err)
 		}
-		s.credit(t, 0)
+		s.wantBalance(t, 0)
 		s.timeout = firstTimeout
 		s.run(t)
 		p, err := s.Take(t.Context(), s.payment(2), pay.Word{}, 11_000, requestOf(2))
@@ -36,7 +36,7 @@ func TestD56AFailedPaymentThatWasNotServedCostsNothing(t *testing.T) {
 			t.Fatalf("the next payment: %+v, %v", p, err)
 		}
 		s.serve(t, &p, 4000)
-		s.credit(t, 6000)
+		s.wantBalance(t, 6000)
 	})
 }
 
@@ -55,7 +55,7 @@ func TestD56APaymentThatIsSettledFirstIsBookedWhenItsRequestEnds(t *testing.T) {
 				stop := s.start(t)
 				p := s.take(t, 1)
 				stop()
-				s.look(t, 2*time.Minute)
+				s.passAfter(t, 2*time.Minute)
 				if got, err := s.Book.ByID(t.Context(), p.ID); err != nil || got.Booked {
 					t.Fatalf("%+v, %v", got, err)
 				}
@@ -65,8 +65,8 @@ func TestD56APaymentThatIsSettledFirstIsBookedWhenItsRequestEnds(t *testing.T) {
 					}
 				}
 				s.reopen(t)
-				s.look(t, time.Second)
-				s.credit(t, row.credit)
+				s.passAfter(t, time.Second)
+				s.wantBalance(t, row.credit)
 				got, err := s.Book.ByID(t.Context(), p.ID)
 				if v := got.View(); err != nil || !got.Booked || v.Fee != row.shown || v.Credit != row.credit {
 					t.Errorf("%+v, %v", v, err)
@@ -90,9 +90,9 @@ func TestD56AReleaseAfterAFailedBookingCreditsNothing(t *testing.T) {
 	if err := errors.Join(s.Book.MarkCharged(t.Context(), p.ID, p.Charge, p.Fee), s.Release(t.Context(), &p)); err != nil {
 		t.Fatal(err)
 	}
-	s.credit(t, 0)
-	s.look(t, 6*time.Second)
-	s.credit(t, 6000)
+	s.wantBalance(t, 0)
+	s.passAfter(t, 6*time.Second)
+	s.wantBalance(t, 6000)
 }
 
 // keepReleased takes and releases a payment that somebody else moves, so that it becomes its payer's credit.
@@ -104,10 +104,10 @@ func (s *shop) keepReleased(t *testing.T) (p Taken) {
 		t.Fatal(err)
 	}
 	s.chain.mine(pay.Word{99}, pay.Word{1})
-	s.look(t, 20*time.Second)
-	s.look(t, time.Second)
-	s.is(t, &p, book.Confirmed)
-	s.credit(t, 11_000)
+	s.passAfter(t, 20*time.Second)
+	s.passAfter(t, time.Second)
+	s.wantSettlement(t, &p, book.Confirmed)
+	s.wantBalance(t, 11_000)
 	return p
 }
 
@@ -117,7 +117,7 @@ func (s *shop) removeBlocks(t *testing.T) {
 	clear(s.chain.mined)
 	clear(s.chain.used)
 	for range 9 {
-		s.look(t, 5*time.Second)
+		s.passAfter(t, 5*time.Second)
 	}
 }
 
@@ -128,15 +128,15 @@ func TestD56ACreditedTransferThatAReorganisationRemovesIsNotSent(t *testing.T) {
 		t.Helper()
 		p := s.keepReleased(t)
 		s.removeBlocks(t)
-		s.is(t, &p, book.Settling)
+		s.wantSettlement(t, &p, book.Settling)
 		if has, err := s.Credit(t.Context(), pay.Address{3}); has != 0 || err != nil {
 			t.Errorf("credit of %s, %v", has, err)
 		}
 		s.chain.mine(pay.Word{98}, pay.Word{1})
-		s.look(t, 5*time.Second)
-		s.look(t, 5*time.Second)
-		s.is(t, &p, book.Confirmed)
-		s.credit(t, 11_000)
+		s.passAfter(t, 5*time.Second)
+		s.passAfter(t, 5*time.Second)
+		s.wantSettlement(t, &p, book.Confirmed)
+		s.wantBalance(t, 11_000)
 		if s.chain.prepared != 0 {
 			t.Errorf("%d transactions were signed", s.chain.prepared)
 		}
@@ -149,10 +149,10 @@ func TestD56ACreditWhoseTransferIsNotMinedAgainIsTakenBack(t *testing.T) {
 		t.Helper()
 		p := s.keepReleased(t)
 		s.removeBlocks(t)
-		s.look(t, 10*time.Minute)
-		s.look(t, 5*time.Second)
-		s.is(t, &p, book.Failed)
-		s.credit(t, 0)
+		s.passAfter(t, 10*time.Minute)
+		s.passAfter(t, 5*time.Second)
+		s.wantSettlement(t, &p, book.Failed)
+		s.wantBalance(t, 0)
 		if owed, err := s.Owed(t.Context(), pay.Address{3}); owed != 0 || err != nil || s.chain.prepared != 0 || len(s.lost) != 0 {
 			t.Errorf("the payer owes %s, %d transactions were signed, losses %+v, %v", owed, s.chain.prepared, s.lost, err)
 		}
