@@ -136,7 +136,7 @@ func newPatternSet(list []pattern) *patternSet {
 	return s
 }
 
-// mayMatch reports whether a pattern mayMatch match a text with words of the found owners; false is certain.
+// mayMatch reports whether a pattern may match a text with words of the found owners; false is certain.
 func (s *patternSet) mayMatch(i int, found *owners) bool {
 	if !found.has(i) {
 		return false

@@ -138,7 +138,7 @@ func (s *scan) add(from, to int, t Type, confidence float32) {
 	}
 }
 
-// candidate parses a candidate that begins with the byte of class start at i, and returns where to continue.
+// candidate parses the value that may begin with the byte of class start at i, and returns where to continue.
 func (s *scan) candidate(i int) int {
 	switch s.text[i] {
 	case '@':

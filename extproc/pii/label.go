@@ -19,8 +19,8 @@ func newLabels(all ...string) *labels {
 // maxLabel is the maximum length of a label, in bytes.
 const maxLabel = 24
 
-// labelled reports whether one of the labels ends at most gap bytes before i, as a whole word, without a digit in between. Only the nearest occurrence of each label
-// is checked.
+// labelled reports whether one of the labels ends at most gap bytes before i, as a whole word, without a digit in between. Only the nearest occurrence of each
+// label is checked.
 func (s *scan) labelled(i, gap int, l *labels) bool {
 	first := max(0, i-gap-maxLabel)
 	passed := uint64(0) // labels that were found within longer words

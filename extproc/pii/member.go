@@ -8,10 +8,10 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Names of people in JSON members: {"first_name": "Ada", "last_name": "Lovelace"}, {"full_name": "Ada Lovelace"}. They are found by the names of the members; a given
-// name and a family name must be in one object. Possible labels of forms, types and templates are no names.
+// Names of people in JSON members: {"first_name": "Ada", "last_name": "Lovelace"}, {"full_name": "Ada Lovelace"}. They are found by the names of the members; a
+// given name and a family name must be in one object. Possible labels of forms, types and templates are no names.
 
-// memberNames appends the names of people in the memberNames of a JSON text.
+// memberNames appends the names of people in the members of a JSON text.
 func (d Detectors) memberNames(text string, masks typeSet, out []Span) []Span {
 	if masks&bitOf(Name) == 0 || !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") {
 		return out

@@ -14,8 +14,8 @@ const (
 	maxRun      = 256 // maximum words in a row; more are a word list
 )
 
-// phraseText is the English word list of BIP-39, one word per line. A test compares it with a library's, which is not used here since it parses lists of ten languages
-// at start.
+// phraseText is the English word list of BIP-39, one word per line. A test compares it with a library's, which is not used here since it parses lists of ten
+// languages at start.
 //
 //go:embed phrase.txt
 var phraseText string
@@ -123,8 +123,8 @@ func (s *scan) addPhrase(words []phraseMember) {
 	}
 }
 
-// validPhrase returns the length of the phrase at the start of words; 0 for none. Phrases with few different words are published examples, and words in alphabetical
-// order are a part of the list.
+// validPhrase returns the length of the phrase at the start of words; 0 for none. Phrases with few different words are published examples, and words in
+// alphabetical order are a part of the list.
 func validPhrase(words []phraseMember) int {
 	for _, n := range phraseLengths {
 		if len(words) >= n && isChecked(words[:n]) && isVaried(words[:n]) {

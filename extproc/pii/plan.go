@@ -13,12 +13,12 @@ import (
 )
 
 // Numbering plans: valid numbers by country, from the metadata of Google's libphonenumber, which has patterns of digits. A country's patterns are compiled into
-// automata when its first number is checked. The Go library, from which the tests take the metadata and with which they compare, parses all metadata when the program
-// starts, and takes many microseconds per number, which is too slow for texts that consist of possible phone numbers.
+// automata when its first number is checked. The Go library, from which the tests take the metadata and with which they compare, parses all metadata when the
+// program starts, and takes many microseconds per number, which is too slow for texts that consist of possible phone numbers.
 
-// plansText has one line per region, with fields separated by semicolons: country code, name, international prefix, national prefix, its replacement, leading digits,
-// the general pattern, lengths of numbers that are only dialled locally, and patterns of the kinds of numbers, of which a valid number matches one. Regions of a
-// country code are in the library's order.
+// plansText has one line per region, with fields separated by semicolons: country code, name, international prefix, national prefix, its replacement, leading
+// digits, the general pattern, lengths of numbers that are only dialled locally, and patterns of the kinds of numbers, of which a valid number matches one.
+// Regions of a country code are in the library's order.
 //
 //go:embed plans.txt
 var plansText string

@@ -2,8 +2,8 @@ package pii
 
 import "strings"
 
-// Addresses in lower or mixed case. Without capitals as marks of names, a comma or line break must follow the street, fewer words can end the street, and the names of
-// street and town must not have common words:
+// Addresses in lower or mixed case. Without capitals as marks of names, a comma or line break must follow the street, fewer words can end the street, and the
+// names of street and town must not have common words:
 //
 //	12 maple street, dayton, oh 45402    the United States and Canada
 //	14 acacia road, norwich nr2 4pq      the United Kingdom
@@ -72,8 +72,8 @@ func (s *scan) smallPlaced(at int) int {
 	return 0
 }
 
-// smallCode parses a state with its postcode, or a postcode of the United Kingdom or Canada, at i. A state whose code is also a word, such as "or", needs a separator
-// before it.
+// smallCode parses a state with its postcode, or a postcode of the United Kingdom or Canada, at i. A state whose code is also a word, such as "or", needs a
+// separator before it.
 func (s *scan) smallCode(i int, separated bool) int {
 	end := s.letters(i)
 	if s.among(i, end, provinces) && s.at(end) == ' ' {
@@ -146,8 +146,8 @@ func (s *scan) smallGerman(i, end int) (from, to int) {
 	return from, to
 }
 
-// smallStreet returns the start of the name of a German street that ends with a space before i; -1 for none: lindenstraße, or a word such as allee after the name of a
-// town in -er, or after an adjective of streets.
+// smallStreet returns the start of the name of a German street that ends with a space before i; -1 for none: lindenstraße, or a word such as allee after the
+// name of a town in -er, or after an adjective of streets.
 func (s *scan) smallStreet(i int) int {
 	if s.at(i-1) != ' ' {
 		return -1

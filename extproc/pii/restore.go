@@ -8,8 +8,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Restorer replaces placeholders by their values in a stream of text that is split anywhere. It holds back only a possible prefix of a placeholder of its vault. Not
-// safe for concurrent use.
+// Restorer replaces placeholders by their values in a stream of text that is split anywhere. It holds back only a possible prefix of a placeholder of its
+// vault. Not safe for concurrent use.
 type Restorer struct {
 	vault *Vault
 	json  bool

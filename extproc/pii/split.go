@@ -10,8 +10,8 @@ import (
 // minGroups is the minimum number of groups of a card number.
 const minGroups = 3
 
-// splitCards appends the groups of card numbers that a JSON text has in separate, adjacent strings or numbers of an object or array: {"card1": "4111", "card2": "1111", …}.
-// Their names, or those around them, must refer to a card, since one of ten lists of such groups passes the check digit.
+// splitCards appends the groups of card numbers that a JSON text has in separate, adjacent strings or numbers of an object or array: {"card1": "4111", "card2":
+// "1111", …}. Their names, or those around them, must refer to a card, since one of ten lists of such groups passes the check digit.
 func (d Detectors) splitCards(text string, masks typeSet, out []Span) []Span {
 	if masks&bitOf(Card) == 0 || !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") {
 		return out

@@ -8,9 +8,9 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Groups of a card number that are JSON numbers: {"card": [4111, 1111, 1111, 1111]}. Lists of numbers of four digits are common, one of ten passes the check digit, and
-// a group is replaced in the whole request. The name must therefore be that of a card number ("cards" and "cardinality" are not), and an array must have only the
-// groups. A group that begins with 0 has one digit less; it is counted, but too short to be masked.
+// Groups of a card number that are JSON numbers: {"card": [4111, 1111, 1111, 1111]}. Lists of numbers of four digits are common, one of ten passes the check
+// digit, and a group is replaced in the whole request. The name must therefore be that of a card number ("cards" and "cardinality" are not), and an array must
+// have only the groups. A group that begins with 0 has one digit less; it is counted, but too short to be masked.
 
 // numberGroups collects adjacent numbers that may be the groups of a card number.
 type numberGroups struct {

@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// A placeholder is <TYPE_SUFFIX>. The suffix is a keyed hash of type and value: a value has the same placeholder in all turns of a tenant's conversations and in all
-// gateways with the same key. Nothing is therefore stored between turns, and prompts keep their prefixes (for prompt caches).
+// A placeholder is <TYPE_SUFFIX>. The suffix is a keyed hash of type and value: a value has the same placeholder in all turns of a tenant's conversations and
+// in all gateways with the same key. Nothing is therefore stored between turns, and prompts keep their prefixes (for prompt caches).
 const (
 	suffixBytes = 5
 	suffixLen   = 8
@@ -65,8 +65,8 @@ const (
 	workPerByte = 64
 )
 
-// Exhausted reports whether the limit of comparisons was reached, so that Mask may have missed values: its results must not be used. Only values that are crafted for
-// it reach the limit.
+// Exhausted reports whether the limit of comparisons was reached, so that Mask may have missed values: its results must not be used. Only values that are
+// crafted for it reach the limit.
 func (v *Vault) Exhausted() bool { return v.work > v.allowed }
 
 // NewVault returns an empty vault.
@@ -176,7 +176,7 @@ func (v *Vault) maskKnown(out []byte, text string, from, to int) []byte {
 	return append(out, text[done:to]...)
 }
 
-// knownLen returns the length of the longest knownLen value at i; 0 for none.
+// knownLen returns the length of the longest known value at i; 0 for none.
 func (v *Vault) knownLen(text string, i, to int) int {
 	if to-i < 4 || i > 0 && inWord(text[i-1], text[i]) {
 		return 0

@@ -151,8 +151,8 @@ func TestOnlyWhatMayBecomeAPlaceholderIsHeldBack(t *testing.T) {
 	}
 }
 
-// FuzzAnyTextSurvivesMaskingAndRestoring: restore(mask(x)) = x, however the masked text is split, also if x has placeholders and other texts were masked before. The
-// same holds for strings in JSON.
+// FuzzAnyTextSurvivesMaskingAndRestoring: restore(mask(x)) = x, however the masked text is split, also if x has placeholders and other texts were masked
+// before. The same holds for strings in JSON.
 func FuzzAnyTextSurvivesMaskingAndRestoring(f *testing.F) {
 	holder := pii.NewVault(tenant).Holder(pii.Email, "a@b.com")
 	for _, s := range []string{

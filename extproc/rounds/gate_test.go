@@ -159,8 +159,8 @@ func spellCalls(events []chat.Event) string {
 	return b.String()
 }
 
-// TestAnyAnswerThroughAGateIsOne: for any blocks in any order, the client's events begin once, end once, use no block numbers of earlier rounds, and have no calls of
-// layers' tools.
+// TestAnyAnswerThroughAGateIsOne: for any blocks in any order, the client's events begin once, end once, use no block numbers of earlier rounds, and have no
+// calls of layers' tools.
 func TestAnyAnswerThroughAGateIsOne(t *testing.T) {
 	for seed := range uint64(3000) {
 		rng := rand.New(rand.NewPCG(seed, 7))

@@ -252,8 +252,8 @@ func (b *Book) expireLease(t *testing.T) {
 	}
 }
 
-// TestALeaseThatIsOverIsFenced: a gateway of another machine takes over the payments and the settlements of one whose lease has expired, which can change neither any
-// more, but takes new payments.
+// TestALeaseThatIsOverIsFenced: a gateway of another machine takes over the payments and the settlements of one whose lease has expired, which can change
+// neither any more, but takes new payments.
 func TestALeaseThatIsOverIsFenced(t *testing.T) {
 	at := database(t)
 	a, b := open(t, at), open(t, elsewhere(t, at))

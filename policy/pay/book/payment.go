@@ -340,7 +340,7 @@ func (b *Book) list(ctx context.Context, where string, args ...any) (list []Paym
 	return list, nil
 }
 
-// eachRow calls one for eachRow row, and closes rows.
+// eachRow calls one for each row, and closes rows.
 func eachRow(rows *sql.Rows, one func(row scanner) error) error {
 	for rows.Next() {
 		if err := one(rows); err != nil {

@@ -97,7 +97,7 @@ func (b *Book) release(t *testing.T, n int) (ids []int64) {
 	return ids
 }
 
-// reserveAgain reserves a payment reserveAgain.
+// reserveAgain reserves a payment again.
 func (b *Book) reserveAgain(t *testing.T, nonce byte) int64 {
 	t.Helper()
 	q := *one

@@ -11,8 +11,8 @@ import (
 	"bardo.money/gateway/policy/pay/outgoing"
 )
 
-// TestPitfall14WhatWasSignedEarlierIsNotSentAgainstTheRules: a stored payment may not have been sent, if its process was killed. The next process sends it only if its
-// rules allow it.
+// TestPitfall14WhatWasSignedEarlierIsNotSentAgainstTheRules: a stored payment may not have been sent, if its process was killed. The next process sends it only
+// if its rules allow it.
 func TestPitfall14WhatWasSignedEarlierIsNotSentAgainstTheRules(t *testing.T) {
 	for _, row := range []struct {
 		name   string

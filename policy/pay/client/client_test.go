@@ -203,7 +203,7 @@ func (p *payer) get(ctx context.Context, name, url string) (status int, body str
 	return resp.StatusCode, string(b), paid, errors.Join(err, resp.Body.Close())
 }
 
-// onlyPayment returns the onlyPayment authorization in the book.
+// onlyPayment returns the only authorization in the book.
 func (p *payer) onlyPayment(t *testing.T) outgoing.Authorization {
 	t.Helper()
 	all, err := p.Book.Recent(t.Context(), 10)

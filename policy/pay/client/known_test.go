@@ -30,7 +30,8 @@ func (p *payer) getSimilar(ctx context.Context, name, url string, size policy.Mi
 	return resp.Body.Close()
 }
 
-// TestAKnownPriceIsForLikeRequests: the price of a larger request is asked for, since the cached one is too low, and that of one below four fifths, since it is too high.
+// TestAKnownPriceIsForLikeRequests: the price of a larger request is asked for, since the cached one is too low, and that of one below four fifths, since it is
+// too high.
 func TestAKnownPriceIsForLikeRequests(t *testing.T) {
 	p, s := newPayer(t), serve(t, &server{})
 	p.Quotes = client.NewQuotes()

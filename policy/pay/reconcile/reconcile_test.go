@@ -238,8 +238,8 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 	}
 }
 
-// TestWhatIsOnItsWayIsLookedAtAgain: a difference whose next step follows, or whose charge is in another machine's log, is no finding. One whose step does not follow is
-// the only finding, while gateways continue.
+// TestWhatIsOnItsWayIsLookedAtAgain: a difference whose next step follows, or whose charge is in another machine's log, is no finding. One whose step does not
+// follow is the only finding, while gateways continue.
 func TestWhatIsOnItsWayIsLookedAtAgain(t *testing.T) {
 	for _, c := range []struct {
 		sentence, check, offending string

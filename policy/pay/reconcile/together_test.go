@@ -31,9 +31,9 @@ type crowd struct {
 
 const accounts = 3 // number of keys, and of wallets
 
-// TestManyAtTheSameTimeConserveMoney: deposits with repeated references, of the same amount or another one, payments of wallets that arrive or fail, reservations and
-// charges, by two gateways on one store. In the end each balance is the sum of deposits less charges, and nothing is held. BARDO_SOAK=1 makes the test longer;
-// BARDO_SEED is the only seed to run.
+// TestManyAtTheSameTimeConserveMoney: deposits with repeated references, of the same amount or another one, payments of wallets that arrive or fail,
+// reservations and charges, by two gateways on one store. In the end each balance is the sum of deposits less charges, and nothing is held. BARDO_SOAK=1 makes
+// the test longer; BARDO_SEED is the only seed to run.
 func TestManyAtTheSameTimeConserveMoney(t *testing.T) {
 	for _, seed := range seedtest.Seeds(20) {
 		for _, store := range []string{"SQLite", "PostgreSQL"} {
@@ -82,7 +82,7 @@ func keyOf(i int) policy.Account { return policy.Account(fmt.Sprint("k", i)) }
 
 func walletOf(i int) policy.Account { return pay.Account(pay.Address{byte(1 + i)}) }
 
-// randomEvent runs randomEvent random event.
+// randomEvent runs one random event.
 func (c *crowd) randomEvent(r *rand.Rand, l *ledger.Ledger, id string) {
 	i, ref := r.IntN(accounts), r.IntN(30)
 	switch r.IntN(4) {

@@ -13,8 +13,8 @@ import (
 // A released payment may be moved nevertheless, by anybody who has seen its signature: its payer, or the facilitator that verified it. Its payer must not be asked
 // to pay again: when the payment is sent again, it counts as settled first, and pays for that request. If it is not sent again, it becomes the payer's credit.
 
-// movedBefore reports whether the chain refused a payment because it was moved already, although its request cost nothing. Otherwise it returns refusal, or the error
-// of the check.
+// movedBefore reports whether the chain refused a payment because it was moved already, although its request cost nothing. Otherwise it returns refusal, or the
+// error of the check.
 func (t *Till) movedBefore(ctx context.Context, p *pay.Payment, refusal error) (bool, error) {
 	if r, ok := errors.AsType[*pay.Refusal](refusal); !ok || r.Reason != pay.ReasonNonceUsed || p.UpTo {
 		return false, refusal
@@ -32,7 +32,7 @@ func (t *Till) movedBefore(ctx context.Context, p *pay.Payment, refusal error) (
 	return true, nil
 }
 
-// findMoved finds the transaction that findMoved a payment whose request was not served; ok is false if there is none, or if it paid at a gateway with another store.
+// findMoved finds the transaction that moved a payment whose request was not served; ok is false if there is none, or if it paid at a gateway with another store.
 func (t *Till) findMoved(ctx context.Context, p book.Payment) (hash pay.Word, ok bool, err error) {
 	p.Captured = p.Value
 	hash, ok, err = t.find(ctx, &p)
@@ -43,8 +43,8 @@ func (t *Till) findMoved(ctx context.Context, p book.Payment) (hash pay.Word, ok
 	return hash, err == nil && (mark == (pay.Mark{}) || mark == t.Book.Mark()), err
 }
 
-// verifyWithSettler has the settler verify a reserved payment; from here on, the settler has the signature. arrived: it refused the payment, but has moved it. A payment
-// that it refuses is released.
+// verifyWithSettler has the settler verify a reserved payment; from here on, the settler has the signature. arrived: it refused the payment, but has moved it.
+// A payment that it refuses is released.
 func (t *Till) verifyWithSettler(ctx context.Context, p *pay.Payment, row *book.Payment) (arrived bool, err error) {
 	if t.Settler == nil {
 		return false, nil

@@ -8,8 +8,8 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// TestAReleasedPaymentThatArrivedIsItsPayers: somebody moved a released payment. When it is sent again, its payer is not asked to pay again: the payment pays for the
-// request, once.
+// TestAReleasedPaymentThatArrivedIsItsPayers: somebody moved a released payment. When it is sent again, its payer is not asked to pay again: the payment pays
+// for the request, once.
 func TestAReleasedPaymentThatArrivedIsItsPayers(t *testing.T) {
 	inBoth(t, checkAReleasedPaymentThatArrivedIsItsPayers)
 }
@@ -36,8 +36,8 @@ func checkAReleasedPaymentThatArrivedIsItsPayers(t *testing.T, s *shop) {
 	}
 }
 
-// TestAReleasedPaymentThatDidNotArriveIsRefused: it was cancelled, or has paid at a gateway with another store, or has other values than the released one. It does not
-// count as a failed payment of its wallet.
+// TestAReleasedPaymentThatDidNotArriveIsRefused: it was cancelled, or has paid at a gateway with another store, or has other values than the released one. It
+// does not count as a failed payment of its wallet.
 func TestAReleasedPaymentThatDidNotArriveIsRefused(t *testing.T) {
 	s := open(t, t.TempDir(), "")
 	s.chain.by[pay.Word{}], s.chain.by[pay.Word{97}], s.chain.by[pay.Word{96}] = pay.Address{3}, pay.Address{3}, pay.Address{3}

@@ -32,9 +32,9 @@ func (s *shop) start(t *testing.T) (stop func()) {
 	return func() { cancel(); running.Wait() }
 }
 
-// TestD56SettledBeforeServed: the transfer is in a block before the request is served; the cost and the fee are charged to the payment, which after a request that
-// costs nothing becomes the wallet's credit as a whole. Smaller payments than the threshold are settled afterwards; of larger ones, those by scheme upto are refused,
-// since they would circumvent the rule.
+// TestD56SettledBeforeServed: the transfer is in a block before the request is served; the cost and the fee are charged to the payment, which after a request
+// that costs nothing becomes the wallet's credit as a whole. Smaller payments than the threshold are settled afterwards; of larger ones, those by scheme upto
+// are refused, since they would circumvent the rule.
 func TestD56SettledBeforeServed(t *testing.T) { inBoth(t, checkD56SettledBeforeServed) }
 
 func checkD56SettledBeforeServed(t *testing.T, s *shop) {
@@ -72,7 +72,8 @@ func checkD56SettledBeforeServed(t *testing.T, s *shop) {
 	}
 }
 
-// TestPitfall10APayerWhoFailedIsSettledFirst: after a loss, no request of the wallet is served before its payment is in a block, and the payment must cover the debt.
+// TestPitfall10APayerWhoFailedIsSettledFirst: after a loss, no request of the wallet is served before its payment is in a block, and the payment must cover the
+// debt.
 func TestPitfall10APayerWhoFailedIsSettledFirst(t *testing.T) {
 	inBoth(t, checkPitfall10APayerWhoFailedIsSettledFirst)
 }
@@ -112,8 +113,8 @@ func checkPitfall10APayerWhoFailedIsSettledFirst(t *testing.T, s *shop) {
 	s.wantBalance(t, 6000)
 }
 
-// TestAForgivenPayerIsTrustedAgain: while a loss is not forgiven, payments are settled first, and those of scheme upto refused. Once another process has forgiven all
-// losses, both are served like those of other payers, until the next loss.
+// TestAForgivenPayerIsTrustedAgain: while a loss is not forgiven, payments are settled first, and those of scheme upto refused. Once another process has
+// forgiven all losses, both are served like those of other payers, until the next loss.
 func TestAForgivenPayerIsTrustedAgain(t *testing.T) { inBoth(t, checkAForgivenPayerIsTrustedAgain) }
 
 func checkAForgivenPayerIsTrustedAgain(t *testing.T, s *shop) {
@@ -317,8 +318,8 @@ func checkPitfall10CreditIsOfMoneyThatArrived(t *testing.T, s *shop) {
 	has(0)
 }
 
-// TestPitfall10LossesOfAllWalletsAreBounded: wallets without debts can cause losses up to the bound. Then payments are settled first, and those by scheme upto refused
-// until the losses are an hour old.
+// TestPitfall10LossesOfAllWalletsAreBounded: wallets without debts can cause losses up to the bound. Then payments are settled first, and those by scheme upto
+// refused until the losses are an hour old.
 func TestPitfall10LossesOfAllWalletsAreBounded(t *testing.T) {
 	inBoth(t, checkPitfall10LossesOfAllWalletsAreBounded)
 }

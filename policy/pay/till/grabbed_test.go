@@ -13,9 +13,9 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// TestPitfall6AFacilitatorThatTakesWhatItRefuses: the facilitator moves a payment when it is asked to verify it, and refuses it or does not answer. If the transfer is
-// seen immediately, the payment pays for its request; otherwise it pays for the request with which it is sent again, or becomes the wallet's credit as a whole, once,
-// even if its gateway ended meanwhile.
+// TestPitfall6AFacilitatorThatTakesWhatItRefuses: the facilitator moves a payment when it is asked to verify it, and refuses it or does not answer. If the
+// transfer is seen immediately, the payment pays for its request; otherwise it pays for the request with which it is sent again, or becomes the wallet's credit
+// as a whole, once, even if its gateway ended meanwhile.
 func TestPitfall6AFacilitatorThatTakesWhatItRefuses(t *testing.T) {
 	for _, row := range []struct {
 		name   string

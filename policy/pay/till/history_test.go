@@ -33,9 +33,10 @@ type history struct {
 	movedByOthers []*pay.Payment // released payments that strangers moved
 }
 
-// TestRandomHistoriesConserveMoney: payments are taken, served, released, sent, mined, removed by reorganisations and cancelled; strangers, and a facilitator that
-// refuses them, move released ones; the node fails at times, and gateways end at any moment; in files and in PostgreSQL. In the end each served payment has moved the
-// cost of its request, or is a loss; the ledger is sound, no balance is below zero, and each payer has the rest of all payments and of forgiven losses, or owes it.
+// TestRandomHistoriesConserveMoney: payments are taken, served, released, sent, mined, removed by reorganisations and cancelled; strangers, and a facilitator
+// that refuses them, move released ones; the node fails at times, and gateways end at any moment; in files and in PostgreSQL. In the end each served payment
+// has moved the cost of its request, or is a loss; the ledger is sound, no balance is below zero, and each payer has the rest of all payments and of forgiven
+// losses, or owes it.
 func TestRandomHistoriesConserveMoney(t *testing.T) {
 	seeds, steps := 12, 60
 	if os.Getenv("BARDO_SOAK") != "" {
@@ -161,7 +162,7 @@ func (h *history) moveReleased() {
 	h.movedByOthers = append(h.movedByOthers, p)
 }
 
-// resend sends a released payment again. Refusals are checked by findMoved at the end.
+// resend sends a released payment again. Refusals are checked by checkReleased at the end.
 func (h *history) resend() {
 	h.Helper()
 	if len(h.released) == 0 || h.chain.down {

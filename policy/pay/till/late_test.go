@@ -8,8 +8,9 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// TestANodeThatIsBehindIsNotTakenForTheEndOfAPayment: the transfer is mined in the last seconds of the authorization. The newest block is later than the expiry, and
-// receipts and states lag some blocks: the payment is no loss. One that was never moved is a loss once every node has all blocks before the expiry, and not earlier.
+// TestANodeThatIsBehindIsNotTakenForTheEndOfAPayment: the transfer is mined in the last seconds of the authorization. The newest block is later than the
+// expiry, and receipts and states lag some blocks: the payment is no loss. One that was never moved is a loss once every node has all blocks before the expiry,
+// and not earlier.
 func TestANodeThatIsBehindIsNotTakenForTheEndOfAPayment(t *testing.T) {
 	for _, row := range []struct {
 		name string

@@ -10,7 +10,8 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// TestPitfall30AChargeThatIsNotNotedYet: a gateway ends after the charge of a request and before MarkBooked, and the rest of the payment is less than a second charge.
+// TestPitfall30AChargeThatIsNotNotedYet: a gateway ends after the charge of a request and before MarkBooked, and the rest of the payment is less than a second
+// charge.
 func TestPitfall30AChargeThatIsNotNotedYet(t *testing.T) { inBoth(t, checkAChargeThatIsNotNotedYet) }
 
 func checkAChargeThatIsNotNotedYet(t *testing.T, s *shop) {

@@ -220,8 +220,8 @@ func (t *Till) reverted(ctx context.Context, p *book.Payment, head pay.Block, r 
 	return t.Book.Refused(ctx, p.ID, r.Reason)
 }
 
-// resolveUnmined checks a payment whose transfer is in no known block. over: nothing is to be sent for it any more, since its authorization was used or has expired. It fails
-// as expired only when no node can show an earlier time than the expiry.
+// resolveUnmined checks a payment whose transfer is in no known block. over: nothing is to be sent for it any more, since its authorization was used or has
+// expired. It fails as expired only when no node can show an earlier time than the expiry.
 func (t *Till) resolveUnmined(ctx context.Context, p *book.Payment, head pay.Block) (over bool, err error) {
 	switch over, err := t.resolveUsed(ctx, p); {
 	case over || err != nil:
@@ -236,7 +236,7 @@ func (t *Till) resolveUnmined(ctx context.Context, p *book.Payment, head pay.Blo
 	return expired(p, head), nil
 }
 
-// resolveUsed checks whether the authorization was resolveUsed, by any transaction, or cancelled; over: it was.
+// resolveUsed checks whether the authorization was used, by any transaction, or cancelled; over: it was.
 func (t *Till) resolveUsed(ctx context.Context, p *book.Payment) (over bool, err error) {
 	is, err := t.Chain.Used(ctx, &p.Authorization)
 	if !is || err != nil {

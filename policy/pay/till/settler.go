@@ -13,7 +13,7 @@ import (
 // Settlement by a facilitator, which makes the transfer with its own account. The order is stored before it is sent. Only the state of the authorization on the
 // chain tells whether the transfer was made, not the facilitator's response; since an authorization can be used once, an order may be repeated.
 
-// maxOrders is the number of concurrent maxOrders: a facilitator may wait for blocks.
+// maxOrders is the maximum number of concurrent orders: a facilitator may wait for blocks.
 const maxOrders = 16
 
 // orderAll orders the transfers of payments, concurrently.
@@ -54,7 +54,7 @@ func (t *Till) order(ctx context.Context, p *book.Payment, head pay.Block) error
 	return errors.Join(err, t.Book.Found(ctx, p.ID, hash))
 }
 
-// checkOrder handles a payment whose transfer was checkOrder and is in no block.
+// checkOrder handles a payment whose transfer was ordered and is in no block.
 func (t *Till) checkOrder(ctx context.Context, p *book.Payment, head pay.Block) error {
 	if over, err := t.resolveUnmined(ctx, p, head); over || err != nil {
 		return err

@@ -454,8 +454,8 @@ func checkRunSettles(t *testing.T, s *shop) {
 	}
 }
 
-// TestPitfall1APaymentThatAnotherStoresGatewaySettled is a loss here: its wallet owes it, and is settled first from then on. Transfers by a stranger, or by a gateway of
-// the same store, count.
+// TestPitfall1APaymentThatAnotherStoresGatewaySettled is a loss here: its wallet owes it, and is settled first from then on. Transfers by a stranger, or by a
+// gateway of the same store, count.
 func TestPitfall1APaymentThatAnotherStoresGatewaySettled(t *testing.T) {
 	inBoth(t, checkPitfall1APaymentThatAnotherStoresGatewaySettled)
 }
