@@ -63,7 +63,7 @@ func (x *exchange) limit(ctx context.Context, e *endpoint.Endpoint) (err error) 
 			return err
 		}
 	}
-	ask := quota.Ask{Client: x.Head.Peer, Class: x.limitClass(e), MayBeFree: e.Stored || x.MayBeFree()}
+	ask := quota.Request{Client: x.Head.Peer, Class: x.limitClass(e), MayBeFree: e.Stored || x.MayBeFree()}
 	x.funds.MarkCritical(x.Head.Header.Get("x-bardo-subsystem"))
 	if err := x.bill.Admit(ctx, &ask); err != nil {
 		return x.funds.Blocked(err)

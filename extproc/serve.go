@@ -51,7 +51,7 @@ func (x *exchange) answer(ctx context.Context, e endpoint.Endpoint, bodyless boo
 			return err
 		}
 	}
-	if !x.bill.Immediate(&quota.Ask{Client: x.Head.Peer, Class: quota.Generation}) {
+	if !x.bill.Immediate(&quota.Request{Client: x.Head.Peer, Class: quota.Generation}) {
 		own := e
 		return x.client.Leave(func() error { return x.admit(ctx, own, bodyless) })
 	}

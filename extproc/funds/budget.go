@@ -167,7 +167,7 @@ func (f *Funds) OwnKeysPay(candidates []policy.Resolution) bool {
 
 // Allot checks a generation of tokens input tokens and a maximum charge against the key's limits, and counts it.
 func (f *Funds) Allot(ctx context.Context, tokens int64, charge policy.Micro) error {
-	return f.Bill.Hold(ctx, &quota.Ask{Client: f.Head.Peer, Class: quota.Generation, Tokens: tokens, Charge: charge})
+	return f.Bill.Hold(ctx, &quota.Request{Client: f.Head.Peer, Class: quota.Generation, Tokens: tokens, Charge: charge})
 }
 
 // HoldNothing makes an empty reservation, so that the answer can state the key's balance. It fails for a blocked key, which is ignored.

@@ -86,7 +86,7 @@ func (b *Bill) SetPriority(exempt bool, retained policy.Micro) {
 
 // Admit counts the request against its caller's limits, or returns the fault of quota.Limiter. Call it before the body is read; Hold checks usage and
 // cost.
-func (b *Bill) Admit(ctx context.Context, ask *quota.Ask) (err error) {
+func (b *Bill) Admit(ctx context.Context, ask *quota.Request) (err error) {
 	ask.Principal, ask.Exempt = b.principal, b.exempt
 	if err := b.admitShared(ctx, ask); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (b *Bill) named(err error) error {
 }
 
 // Hold reserves the request's maximum usage and cost from the caller's limits, or returns a fault as Admit does.
-func (b *Bill) Hold(ctx context.Context, ask *quota.Ask) error {
+func (b *Bill) Hold(ctx context.Context, ask *quota.Request) error {
 	ask.Principal, ask.Exempt = b.principal, b.exempt
 	b.reserved = ask.Charge
 	if err := b.holdShared(ctx, ask.Charge); err != nil {
@@ -138,7 +138,7 @@ func (b *Bill) Reserve(ctx context.Context, amount policy.Micro) error {
 func (b *Bill) ReserveNow(amount policy.Micro) bool { return b.payer.ReserveNow(b.requestID, amount) }
 
 // Immediate reports whether admission, reservation and charge most likely do not block.
-func (b *Bill) Immediate(ask *quota.Ask) bool {
+func (b *Bill) Immediate(ask *quota.Request) bool {
 	ask.Principal = b.principal
 	return b.payer.Immediate() && b.sharedImmediate() && b.meter.Limiter.Immediate(time.Now(), ask)
 }

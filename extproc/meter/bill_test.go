@@ -84,7 +84,7 @@ func open(t *testing.T, r *request, spread int) (*Bill, *books) {
 	b.Open(New(quota.New(quota.Options{}), p, budget.NewMeter(budget.Options{})), r, "req_1")
 	who := policy.Principal{Account: "ada", Prepaid: true}
 	b.PaidBy(who, b.meter.PayerOf(&who), spread)
-	if err := b.Admit(t.Context(), &quota.Ask{}); err != nil {
+	if err := b.Admit(t.Context(), &quota.Request{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Reserve(t.Context(), policy.USD); err != nil {

@@ -22,10 +22,10 @@ func heldBill(t *testing.T) (*Bill, *books) {
 	rules := quota.Rules{MaxConcurrent: 1, Default: policy.Limits{TokensPerHour: 100, SpendPerDay: policy.USD}}
 	b.Open(New(quota.New(quota.Options{Rules: rules}), p, budget.NewMeter(budget.Options{})), &request{most: 1000}, "req_1")
 	charge(b, policy.Principal{Account: "ada", Prepaid: true}, 0)
-	if err := b.Admit(t.Context(), &quota.Ask{}); err != nil {
+	if err := b.Admit(t.Context(), &quota.Request{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Hold(t.Context(), &quota.Ask{Tokens: 50, Charge: policy.USD}); err != nil {
+	if err := b.Hold(t.Context(), &quota.Request{Tokens: 50, Charge: policy.USD}); err != nil {
 		t.Fatal(err)
 	}
 	b.Allowance = Allowance{Part: budget.Heartbeat, Limits: budget.Budgets{budget.Heartbeat: 500}}
@@ -43,7 +43,7 @@ var ada = budget.Agent{Account: "ada"}
 // another returns what another request of the same key would find: the remaining tokens, and its agent's usage.
 func another(t *testing.T, b *Bill, charge policy.Micro) (left int64, use budget.Use) {
 	t.Helper()
-	ask := &quota.Ask{Principal: b.principal, Charge: charge}
+	ask := &quota.Request{Principal: b.principal, Charge: charge}
 	g, err := b.meter.Limiter.Admit(t.Context(), time.Now(), ask)
 	if err != nil {
 		t.Errorf("another request: %v", err)

@@ -95,10 +95,10 @@ func TestAReservationThatNeedNotWait(t *testing.T) {
 			t.Errorf("%s: %v, reserved %d, released %d times", c.sentence, err, p.reserved, p.released-before)
 		}
 	}
-	if p.waits = true; b.ReserveNow(1) || b.Immediate(&quota.Ask{}) {
+	if p.waits = true; b.ReserveNow(1) || b.Immediate(&quota.Request{}) {
 		t.Error("a reservation that has to wait")
 	}
-	if p.waits = false; !b.Immediate(&quota.Ask{}) || !b.Reserved(0) || b.Reserved(1) {
+	if p.waits = false; !b.Immediate(&quota.Request{}) || !b.Reserved(0) || b.Reserved(1) {
 		t.Error("a bill that has nothing reserved")
 	}
 	if b.SetPriority(false, 5); b.ReserveNow(1) || !b.ReserveNow(0) {

@@ -23,7 +23,7 @@ func (b *Bill) holdShared(ctx context.Context, maxCost policy.Micro) error {
 }
 
 // admitShared refuses a request whose budgets are exhausted.
-func (b *Bill) admitShared(ctx context.Context, ask *quota.Ask) error {
+func (b *Bill) admitShared(ctx context.Context, ask *quota.Request) error {
 	if ask.Class == quota.Lookup || ask.MayBeFree {
 		return nil
 	}

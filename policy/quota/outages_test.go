@@ -39,7 +39,7 @@ func withTwoGateways(t *testing.T, o quota.Options, test func(*partition)) {
 // use runs a request at a gateway that uses tokens.
 func (w *partition) use(gateway int, tokens int64) {
 	w.Helper()
-	g, err := w.all[gateway].Admit(w.Context(), time.Now(), ask(1))
+	g, err := w.all[gateway].Admit(w.Context(), time.Now(), req(1))
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func (w *partition) use(gateway int, tokens int64) {
 // left is the remaining tokens at a gateway, after it has read the store.
 func (w *partition) left(gateway int) int64 {
 	w.Helper()
-	g, err := w.all[gateway].Admit(w.Context(), time.Now(), &quota.Ask{Principal: ada, Class: quota.Lookup})
+	g, err := w.all[gateway].Admit(w.Context(), time.Now(), &quota.Request{Principal: ada, Class: quota.Lookup})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func (w *partition) left(gateway int) int64 {
 // admitted is how many of n requests a gateway admits, each of which ends immediately.
 func (w *partition) admitted(gateway, n int) (passed int) {
 	for range n {
-		if g, err := w.all[gateway].Admit(w.Context(), time.Now(), ask(0)); err == nil {
+		if g, err := w.all[gateway].Admit(w.Context(), time.Now(), req(0)); err == nil {
 			g.Done(time.Now(), 0, 0)
 			passed++
 		}
@@ -132,7 +132,7 @@ func TestCallersAreNotDroppedBeforeTheyAreStored(t *testing.T) {
 		principal := func(i int) policy.Principal { return policy.Principal{Account: policy.Account(fmt.Sprint("k", i))} }
 		w.cut.Store(true)
 		for i := range callers {
-			g, err := w.all[0].Admit(w.Context(), time.Now(), &quota.Ask{Principal: principal(i), Tokens: 1})
+			g, err := w.all[0].Admit(w.Context(), time.Now(), &quota.Request{Principal: principal(i), Tokens: 1})
 			if err != nil {
 				w.Fatal(err)
 			}
@@ -142,7 +142,7 @@ func TestCallersAreNotDroppedBeforeTheyAreStored(t *testing.T) {
 		w.cut.Store(false)
 		<-time.After(6 * time.Second)
 		for i := range callers {
-			g, err := w.all[1].Admit(w.Context(), time.Now(), &quota.Ask{Principal: principal(i), Class: quota.Lookup})
+			g, err := w.all[1].Admit(w.Context(), time.Now(), &quota.Request{Principal: principal(i), Class: quota.Lookup})
 			if err != nil || g.RemainingTokens != 990 {
 				w.Fatalf("caller %d has %d tokens left: %v", i, g.RemainingTokens, err)
 			}
@@ -154,7 +154,7 @@ func TestCallersAreNotDroppedBeforeTheyAreStored(t *testing.T) {
 func TestAHoldWithALostAnswerIsReleased(t *testing.T) {
 	withTwoGateways(t, quota.Options{Rules: quota.Rules{MaxConcurrent: 1}, Lifetime: time.Minute}, func(w *partition) {
 		w.loseAnswers(1, func(int) bool { return true })
-		if _, err := w.all[0].Admit(w.Context(), time.Now(), ask(0)); fault.From(err).Kind != fault.Unavailable {
+		if _, err := w.all[0].Admit(w.Context(), time.Now(), req(0)); fault.From(err).Kind != fault.Unavailable {
 			w.Fatalf("%v", err)
 		}
 		<-time.After(11 * time.Second)
@@ -167,7 +167,7 @@ func TestAHoldWithALostAnswerIsReleased(t *testing.T) {
 // TestALostAnswerCountsOnceAfterTheLifetime: the number of a gateway's last write is kept longer than its hold counts.
 func TestALostAnswerCountsOnceAfterTheLifetime(t *testing.T) {
 	withTwoGateways(t, quota.Options{Rules: tokens}, func(w *partition) {
-		g, err := w.all[0].Admit(w.Context(), time.Now(), ask(1))
+		g, err := w.all[0].Admit(w.Context(), time.Now(), req(1))
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func TestHoldsOfEndedGatewaysAreDropped(t *testing.T) {
 	withTwoGateways(t, quota.Options{Rules: tokens}, func(w *partition) {
 		for range 20 {
 			l := quota.New(quota.Options{Rules: tokens, Store: w.memory})
-			g, err := l.Admit(w.Context(), time.Now(), ask(1))
+			g, err := l.Admit(w.Context(), time.Now(), req(1))
 			if err != nil {
 				w.Fatal(err)
 			}
@@ -229,7 +229,7 @@ func TestWhatWasUsedIsStoredAtTheEnd(t *testing.T) {
 func TestCountersEndInRedis(t *testing.T) {
 	server := redistest.Start(t)
 	all := gateways(t, 1, quota.Options{Rules: tokens}, inRedis(t, server))
-	if got := passed(t, all, 1, time.Now(), *ask(1), fault.RateLimited); len(got) != 1 {
+	if got := passed(t, all, 1, time.Now(), *req(1), fault.RateLimited); len(got) != 1 {
 		t.Fatalf("%d passed", len(got))
 	}
 	keys, _ := server.Do(t, "KEYS", "*").([]any)

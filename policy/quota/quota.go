@@ -52,8 +52,8 @@ type Options struct {
 	Lifetime time.Duration    // with a Store: how long a gateway's holds count after its last write; zero means 30 seconds
 }
 
-// Ask is one request to be admitted.
-type Ask struct {
+// Request is one request to be admitted.
+type Request struct {
 	Principal policy.Principal
 	Client    netip.Addr // identifies clients without an account
 	Class     Class
@@ -94,34 +94,34 @@ func (l *Limiter) SetRules(r Rules) { l.rules.Store(&r) }
 // Admit counts and admits a request, or refuses it with a fault of kind RateLimited, AllowanceExhausted or BudgetExceeded
 // whose RetryAfter is the time to wait (round it up). A refused request is not counted; its grant has the client's Standing
 // and needs no Done. The fault is Unavailable when the account's earlier spend cannot be read. Any other grant must be ended with Done.
-func (l *Limiter) Admit(ctx context.Context, now time.Time, ask *Ask) (Grant, error) {
-	lim := l.rules.Load().ofAsk(ask)
+func (l *Limiter) Admit(ctx context.Context, now time.Time, req *Request) (Grant, error) {
+	lim := l.rules.Load().ofRequest(req)
 	if l.shared != nil {
-		return l.admitShared(ctx, now, ask, &lim)
+		return l.admitShared(ctx, now, req, &lim)
 	}
-	mu, u, err := l.ready(ctx, now, ask, &lim)
+	mu, u, err := l.ready(ctx, now, req, &lim)
 	if err != nil {
 		return Grant{}, err
 	}
 	defer mu.Unlock()
-	s, f := u.admit(now, &lim, ask)
-	if f != nil || ask.Class == Lookup {
+	s, f := u.admit(now, &lim, req)
+	if f != nil || req.Class == Lookup {
 		return Grant{Standing: s}, faultOrNil(f)
 	}
-	return Grant{mu: mu, usage: u, tokens: clamp(ask.Tokens), charge: clamp(ask.Charge), Standing: s}, nil
+	return Grant{mu: mu, usage: u, tokens: clamp(req.Tokens), charge: clamp(req.Charge), Standing: s}, nil
 }
 
-// Hold updates the tokens and charge that an admitted request's grant holds: ask is that of the admission, now with Tokens and Charge. Rate and
+// Hold updates the tokens and charge that an admitted request's grant holds: req is that of the admission, now with Tokens and Charge. Rate and
 // concurrency are not checked again. The error is as Admit's; the grant must be ended with Done in any case.
-func (l *Limiter) Hold(ctx context.Context, now time.Time, ask *Ask, g *Grant) error {
-	lim := l.rules.Load().ofAsk(ask)
+func (l *Limiter) Hold(ctx context.Context, now time.Time, req *Request, g *Grant) error {
+	lim := l.rules.Load().ofRequest(req)
 	if g.slot != nil {
-		return l.holdShared(ctx, now, ask, &lim, g)
+		return l.holdShared(ctx, now, req, &lim, g)
 	}
 	if g.usage == nil {
 		return nil
 	}
-	mu, u, err := l.ready(ctx, now, ask, &lim)
+	mu, u, err := l.ready(ctx, now, req, &lim)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (l *Limiter) Hold(ctx context.Context, now time.Time, ask *Ask, g *Grant) e
 	now = u.advance(now)
 	u.release(g.tokens, g.charge)
 	g.tokens, g.charge = 0, 0
-	charge, tokens := clamp(ask.Charge), clamp(ask.Tokens)
+	charge, tokens := clamp(req.Charge), clamp(req.Tokens)
 	if f := u.afford(now, &lim, charge); f != nil {
 		return f
 	}
@@ -235,35 +235,35 @@ const maxSpendingAge = time.Second
 
 // ready returns the client's usage, locked, including spending by other processes and before the start. The first requests of an account
 // wait until it is read; later one request refreshes it, while others use the last value.
-func (l *Limiter) ready(ctx context.Context, now time.Time, ask *Ask, lim *limits) (*sync.Mutex, *usage, error) {
-	mu, u := l.lock(ask.Principal.Account, ask.Client)
+func (l *Limiter) ready(ctx context.Context, now time.Time, req *Request, lim *limits) (*sync.Mutex, *usage, error) {
+	mu, u := l.lock(req.Principal.Account, req.Client)
 	now = u.advance(now)
-	if ask.Class == Lookup || lim.spend == 0 || l.spent == nil || !u.stale(now) {
+	if req.Class == Lookup || lim.spend == 0 || l.spent == nil || !u.stale(now) {
 		return mu, u, nil
 	}
 	known := u.spent
 	u.othersReadAt = now
 	mu.Unlock() // the store is read without the lock
-	stored, err := l.spentToday(ctx, ask.Principal.Account, now)
+	stored, err := l.spentToday(ctx, req.Principal.Account, now)
 	if err != nil {
 		return nil, nil, fault.New(fault.Unavailable, "the spend of this key cannot be read at the moment", err)
 	}
-	mu, u = l.lock(ask.Principal.Account, ask.Client)
+	mu, u = l.lock(req.Principal.Account, req.Client)
 	u.advance(now)
 	u.setOthers(known, int64(stored))
 	return mu, u, nil
 }
 
 // Immediate reports whether Admit and Hold do no I/O: they need not read the spending of other processes, or use the Store.
-func (l *Limiter) Immediate(now time.Time, ask *Ask) bool {
-	lim := l.rules.Load().ofAsk(ask)
+func (l *Limiter) Immediate(now time.Time, req *Request) bool {
+	lim := l.rules.Load().ofRequest(req)
 	if l.shared != nil {
 		return !lim.any()
 	}
-	if ask.Class == Lookup || lim.spend == 0 || l.spent == nil {
+	if req.Class == Lookup || lim.spend == 0 || l.spent == nil {
 		return true
 	}
-	mu, u := l.lock(ask.Principal.Account, ask.Client)
+	mu, u := l.lock(req.Principal.Account, req.Client)
 	defer mu.Unlock()
 	return !u.stale(u.advance(now))
 }

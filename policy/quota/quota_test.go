@@ -41,8 +41,8 @@ func limiter(tb testing.TB, o Options) *Limiter {
 }
 
 // generation is a request of p.
-func generation(p policy.Principal, tokens int64, charge policy.Micro) *Ask {
-	return &Ask{Principal: p, Tokens: tokens, Charge: charge}
+func generation(p policy.Principal, tokens int64, charge policy.Micro) *Request {
+	return &Request{Principal: p, Tokens: tokens, Charge: charge}
 }
 
 func limited(l policy.Limits) policy.Principal {
@@ -51,18 +51,18 @@ func limited(l policy.Limits) policy.Principal {
 	return p
 }
 
-func mustAdmit(t *testing.T, l *Limiter, now time.Time, ask *Ask) Grant {
+func mustAdmit(t *testing.T, l *Limiter, now time.Time, req *Request) Grant {
 	t.Helper()
-	g, err := l.Admit(t.Context(), now, ask)
+	g, err := l.Admit(t.Context(), now, req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return g
 }
 
-func wantRefusal(t *testing.T, l *Limiter, now time.Time, ask *Ask, kind fault.Kind, after time.Duration) {
+func wantRefusal(t *testing.T, l *Limiter, now time.Time, req *Request, kind fault.Kind, after time.Duration) {
 	t.Helper()
-	_, err := l.Admit(t.Context(), now, ask)
+	_, err := l.Admit(t.Context(), now, req)
 	var f *fault.Fault
 	if !errors.As(err, &f) {
 		t.Fatalf("error %v, want %s", err, kind)
@@ -74,19 +74,19 @@ func wantRefusal(t *testing.T, l *Limiter, now time.Time, ask *Ask, kind fault.K
 
 func TestRateAllowsAFullMinuteAtOnceThenOneAtATime(t *testing.T) {
 	l := limiter(t, Options{Rules: Rules{Default: policy.Limits{RPM: 100}}})
-	ask := generation(ada, 0, 0)
+	req := generation(ada, 0, 0)
 	for range 100 {
-		mustAdmit(t, l, morning, ask)
+		mustAdmit(t, l, morning, req)
 	}
 	const next = 600 * time.Millisecond
-	wantRefusal(t, l, morning, ask, fault.RateLimited, next)
-	wantRefusal(t, l, morning.Add(next-1), ask, fault.RateLimited, 1)
-	mustAdmit(t, l, morning.Add(next), ask)
-	wantRefusal(t, l, morning.Add(next), ask, fault.RateLimited, next)
+	wantRefusal(t, l, morning, req, fault.RateLimited, next)
+	wantRefusal(t, l, morning.Add(next-1), req, fault.RateLimited, 1)
+	mustAdmit(t, l, morning.Add(next), req)
+	wantRefusal(t, l, morning.Add(next), req, fault.RateLimited, next)
 	for range 100 {
-		mustAdmit(t, l, morning.Add(next+time.Minute), ask)
+		mustAdmit(t, l, morning.Add(next+time.Minute), req)
 	}
-	wantRefusal(t, l, morning.Add(next+time.Minute), ask, fault.RateLimited, next)
+	wantRefusal(t, l, morning.Add(next+time.Minute), req, fault.RateLimited, next)
 }
 
 // Requests of a burst read the clock before they get the caller's lock, so one may have an earlier time than the one before
@@ -94,32 +94,32 @@ func TestRateAllowsAFullMinuteAtOnceThenOneAtATime(t *testing.T) {
 func TestTheLastPlaceOfABurstIsGivenWhateverTheOrderOfItsClocks(t *testing.T) {
 	for _, class := range []Class{Generation, Lookup} {
 		l := limiter(t, Options{Rules: Rules{Default: policy.Limits{RPM: 100}}})
-		ask := &Ask{Principal: ada, Class: class}
+		req := &Request{Principal: ada, Class: class}
 		places := 100
 		if class == Lookup {
 			places *= lookupFactor
 		}
 		for range places - 1 {
-			mustAdmit(t, l, morning.Add(time.Millisecond), ask)
+			mustAdmit(t, l, morning.Add(time.Millisecond), req)
 		}
-		mustAdmit(t, l, morning, ask)
+		mustAdmit(t, l, morning, req)
 		share := time.Minute / time.Duration(places)
-		wantRefusal(t, l, morning, ask, fault.RateLimited, share)
+		wantRefusal(t, l, morning, req, fault.RateLimited, share)
 	}
 }
 
 func TestAClockThatWasSetBackIsFollowed(t *testing.T) {
 	l := limiter(t, Options{Rules: Rules{Default: policy.Limits{RPM: 1}}})
-	ask := generation(ada, 0, 0)
-	mustAdmit(t, l, morning, ask)
+	req := generation(ada, 0, 0)
+	mustAdmit(t, l, morning, req)
 	earlier := morning.Add(-time.Hour)
-	wantRefusal(t, l, earlier, ask, fault.RateLimited, time.Minute)
-	mustAdmit(t, l, earlier.Add(time.Minute), ask)
+	wantRefusal(t, l, earlier, req, fault.RateLimited, time.Minute)
+	mustAdmit(t, l, earlier.Add(time.Minute), req)
 }
 
 func TestLookupsHaveTenTimesTheRateOfTheirOwn(t *testing.T) {
 	l := limiter(t, Options{Rules: Rules{Default: policy.Limits{RPM: 2}, MaxConcurrent: 1}})
-	look := &Ask{Principal: ada, Class: Lookup}
+	look := &Request{Principal: ada, Class: Lookup}
 	for range 20 {
 		mustAdmit(t, l, morning, look)
 	}
@@ -132,7 +132,7 @@ func TestLookupsDoNotCountAgainstTokensOrSpend(t *testing.T) {
 	p := limited(policy.Limits{TokensPerHour: 1, SpendPerDay: 1})
 	g := mustAdmit(t, l, morning, generation(p, 1, 1))
 	g.Done(morning, 1, 1)
-	mustAdmit(t, l, morning, &Ask{Principal: p, Class: Lookup, Tokens: 5, Charge: 5})
+	mustAdmit(t, l, morning, &Request{Principal: p, Class: Lookup, Tokens: 5, Charge: 5})
 	wantRefusal(t, l, morning, generation(p, 1, 1), fault.AllowanceExhausted, 45*time.Minute)
 }
 
@@ -167,12 +167,12 @@ func TestWhoseLimitHolds(t *testing.T) {
 func TestCallersAreToldApart(t *testing.T) {
 	bob := policy.Principal{Account: "bob"}
 	anonymous := policy.Principal{Anonymous: true}
-	at := func(p policy.Principal, addr string) *Ask {
-		return &Ask{Principal: p, Client: netip.MustParseAddr(addr)}
+	at := func(p policy.Principal, addr string) *Request {
+		return &Request{Principal: p, Client: netip.MustParseAddr(addr)}
 	}
 	for _, c := range []struct {
 		name          string
-		first, second *Ask
+		first, second *Request
 		same          bool
 	}{
 		{"one key from two addresses", at(ada, "10.0.0.1"), at(ada, "10.0.0.2"), true},
@@ -182,7 +182,7 @@ func TestCallersAreToldApart(t *testing.T) {
 		{"one address in two spellings", at(anonymous, "10.0.0.1"), at(anonymous, "::ffff:10.0.0.1"), true},
 		{"one IPv6 network", at(anonymous, "2001:db8::1"), at(anonymous, "2001:db8::2:1"), true},
 		{"two IPv6 networks", at(anonymous, "2001:db8::1"), at(anonymous, "2001:db8:0:1::1"), false},
-		{"no account and no address", &Ask{}, &Ask{}, true},
+		{"no account and no address", &Request{}, &Request{}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := limiter(t, Options{Rules: Rules{Default: policy.Limits{RPM: 1}}})
@@ -196,16 +196,16 @@ func TestCallersAreToldApart(t *testing.T) {
 
 func TestConcurrencyIsHeldUntilDone(t *testing.T) {
 	l := limiter(t, Options{Rules: Rules{MaxConcurrent: 2}})
-	ask := generation(ada, 0, 0)
-	first, second := mustAdmit(t, l, morning, ask), mustAdmit(t, l, morning, ask)
-	wantRefusal(t, l, morning, ask, fault.RateLimited, time.Second)
+	req := generation(ada, 0, 0)
+	first, second := mustAdmit(t, l, morning, req), mustAdmit(t, l, morning, req)
+	wantRefusal(t, l, morning, req, fault.RateLimited, time.Second)
 	first.Done(morning, 0, 0)
 	first.Done(morning, 0, 0) // counts once
-	third := mustAdmit(t, l, morning, ask)
-	wantRefusal(t, l, morning, ask, fault.RateLimited, time.Second)
+	third := mustAdmit(t, l, morning, req)
+	wantRefusal(t, l, morning, req, fault.RateLimited, time.Second)
 	second.Done(morning, 0, 0)
 	third.Done(morning, 0, 0)
-	mustAdmit(t, l, morning, ask)
+	mustAdmit(t, l, morning, req)
 }
 
 func TestK70FiveConcurrentRequestsWithABudgetForOne(t *testing.T) {
@@ -234,13 +234,13 @@ func TestK70FiveConcurrentRequestsWithABudgetForOne(t *testing.T) {
 
 func TestK70WhatWasNotSpentIsFreeAgain(t *testing.T) {
 	l := limiter(t, Options{})
-	ask := generation(limited(policy.Limits{SpendPerDay: policy.USD}), 10, policy.USD*6/10)
-	g := mustAdmit(t, l, morning, ask)
-	wantRefusal(t, l, morning, ask, fault.BudgetExceeded, time.Second) // the first one may cost less
+	req := generation(limited(policy.Limits{SpendPerDay: policy.USD}), 10, policy.USD*6/10)
+	g := mustAdmit(t, l, morning, req)
+	wantRefusal(t, l, morning, req, fault.BudgetExceeded, time.Second) // the first one may cost less
 	g.Done(morning, 10, policy.USD/10)
-	g = mustAdmit(t, l, morning, ask)
+	g = mustAdmit(t, l, morning, req)
 	g.Done(morning, 10, policy.USD*6/10)
-	wantRefusal(t, l, morning, ask, fault.BudgetExceeded, 14*time.Hour+45*time.Minute) // until UTC midnight
+	wantRefusal(t, l, morning, req, fault.BudgetExceeded, 14*time.Hour+45*time.Minute) // until UTC midnight
 }
 
 func TestK71NoStaleRefusal(t *testing.T) {
@@ -260,12 +260,12 @@ func TestK71NoStaleRefusal(t *testing.T) {
 	})
 	t.Run("a new day", func(t *testing.T) {
 		l := limiter(t, Options{})
-		ask := generation(limited(policy.Limits{SpendPerDay: 10}), 0, 10)
-		g := mustAdmit(t, l, morning, ask)
+		req := generation(limited(policy.Limits{SpendPerDay: 10}), 0, 10)
+		g := mustAdmit(t, l, morning, req)
 		g.Done(morning, 0, 10)
 		midnight := time.Date(2026, 3, 15, 0, 0, 0, 0, time.UTC)
-		wantRefusal(t, l, midnight.Add(-time.Second), ask, fault.BudgetExceeded, time.Second)
-		mustAdmit(t, l, midnight, ask)
+		wantRefusal(t, l, midnight.Add(-time.Second), req, fault.BudgetExceeded, time.Second)
+		mustAdmit(t, l, midnight, req)
 	})
 	t.Run("allowance raised", func(t *testing.T) {
 		l := limiter(t, Options{})
@@ -303,20 +303,20 @@ func TestK71NoStaleRefusal(t *testing.T) {
 
 func TestK72TheRequestThatCrossesTheLineCompletes(t *testing.T) {
 	l := limiter(t, Options{})
-	ask := generation(limited(policy.Limits{TokensPerHour: 1000}), 100, 0)
-	g := mustAdmit(t, l, morning, ask)
+	req := generation(limited(policy.Limits{TokensPerHour: 1000}), 100, 0)
+	g := mustAdmit(t, l, morning, req)
 	if s := g.Standing; s.RemainingTokens != 1000 || !s.Reset.Equal(morning.Add(45*time.Minute)) {
 		t.Errorf("at first %+v", s)
 	}
 	if s := g.Done(morning, 999, 0); s.RemainingTokens != 1 {
 		t.Errorf("before the line %+v", s)
 	}
-	g = mustAdmit(t, l, morning, ask)
+	g = mustAdmit(t, l, morning, req)
 	if s := g.Done(morning.Add(time.Second), 5000, 0); s.RemainingTokens != 0 {
 		t.Errorf("behind the line %+v", s)
 	}
-	wantRefusal(t, l, morning.Add(15*time.Minute), ask, fault.AllowanceExhausted, 30*time.Minute)
-	g = mustAdmit(t, l, morning.Add(45*time.Minute), ask)
+	wantRefusal(t, l, morning.Add(15*time.Minute), req, fault.AllowanceExhausted, 30*time.Minute)
+	g = mustAdmit(t, l, morning.Add(45*time.Minute), req)
 	if g.RemainingTokens != 1000 {
 		t.Errorf("in the new hour %+v", g.Standing)
 	}
@@ -324,19 +324,19 @@ func TestK72TheRequestThatCrossesTheLineCompletes(t *testing.T) {
 
 func TestK72RequestsUnderWayHoldTheirInput(t *testing.T) {
 	l := limiter(t, Options{})
-	ask := generation(limited(policy.Limits{TokensPerHour: 100}), 60, 0)
-	first := mustAdmit(t, l, morning, ask)
-	mustAdmit(t, l, morning, ask)
-	wantRefusal(t, l, morning, ask, fault.AllowanceExhausted, 45*time.Minute)
+	req := generation(limited(policy.Limits{TokensPerHour: 100}), 60, 0)
+	first := mustAdmit(t, l, morning, req)
+	mustAdmit(t, l, morning, req)
+	wantRefusal(t, l, morning, req, fault.AllowanceExhausted, 45*time.Minute)
 	first.Done(morning, 0, 0) // it failed: its input does not count
-	mustAdmit(t, l, morning, ask)
+	mustAdmit(t, l, morning, req)
 }
 
 func TestOverageIsServedWhereItIsBilled(t *testing.T) {
 	l := limiter(t, Options{Rules: Rules{BillOverage: true}})
-	ask := generation(limited(policy.Limits{TokensPerHour: 10}), 0, 0)
+	req := generation(limited(policy.Limits{TokensPerHour: 10}), 0, 0)
 	for range 3 {
-		g := mustAdmit(t, l, morning, ask)
+		g := mustAdmit(t, l, morning, req)
 		if s := g.Done(morning, 10, 0); s.RemainingTokens != 0 {
 			t.Errorf("%+v", s)
 		}
@@ -384,18 +384,18 @@ func TestP13WhatMayBeFreeIsNotRefusedForMoneyByItsHeaders(t *testing.T) {
 	p := limited(policy.Limits{RPM: 3, TokensPerHour: 10, SpendPerDay: 10})
 	spent := mustAdmit(t, l, morning, generation(p, 0, 0))
 	spent.Done(morning, 10, 10)
-	ask := generation(p, 0, 0)
-	wantRefusal(t, l, morning, ask, fault.AllowanceExhausted, 45*time.Minute)
-	ask.MayBeFree = true
-	free := mustAdmit(t, l, morning, ask)
-	wantRefusal(t, l, morning, ask, fault.RateLimited, time.Second) // one at a time
-	if err := l.Hold(t.Context(), morning, ask, &free); fault.From(err).Kind != fault.AllowanceExhausted {
+	req := generation(p, 0, 0)
+	wantRefusal(t, l, morning, req, fault.AllowanceExhausted, 45*time.Minute)
+	req.MayBeFree = true
+	free := mustAdmit(t, l, morning, req)
+	wantRefusal(t, l, morning, req, fault.RateLimited, time.Second) // one at a time
+	if err := l.Hold(t.Context(), morning, req, &free); fault.From(err).Kind != fault.AllowanceExhausted {
 		t.Errorf("got %v", err)
 	}
 	free.Done(morning, 0, 0)
-	free = mustAdmit(t, l, morning, ask)
+	free = mustAdmit(t, l, morning, req)
 	free.Done(morning, 0, 0)
-	wantRefusal(t, l, morning, ask, fault.RateLimited, 20*time.Second)
+	wantRefusal(t, l, morning, req, fault.RateLimited, 20*time.Second)
 }
 
 func TestD84PrepaidPrincipalsHaveARateOfTheirOwn(t *testing.T) {
@@ -403,7 +403,7 @@ func TestD84PrepaidPrincipalsHaveARateOfTheirOwn(t *testing.T) {
 	prepaid := policy.Principal{Account: "bob", Prepaid: true}
 	for range 10 {
 		mustAdmit(t, l, morning, generation(ada, 0, 0))
-		mustAdmit(t, l, morning, &Ask{Client: netip.MustParseAddr("127.0.0.1")})
+		mustAdmit(t, l, morning, &Request{Client: netip.MustParseAddr("127.0.0.1")})
 	}
 	mustAdmit(t, l, morning, generation(prepaid, 0, 0))
 	mustAdmit(t, l, morning, generation(prepaid, 0, 0))
@@ -431,7 +431,7 @@ func TestTheStandingSaysWhatIsLeftOfTheRate(t *testing.T) {
 		t.Fatal("it was let pass")
 	}
 	want(g.Standing, 3, 0, time.Minute)
-	want(mustAdmit(t, l, morning, &Ask{Principal: ada, Class: Lookup}).Standing, 30, 29, 2*time.Second)
+	want(mustAdmit(t, l, morning, &Request{Principal: ada, Class: Lookup}).Standing, 30, 29, 2*time.Second)
 	s := g.Standing
 	if n, in := s.Requests(morning.Add(30 * time.Second)); n != 1 || in != 30*time.Second {
 		t.Errorf("later: %d in %v", n, in)
@@ -527,15 +527,15 @@ func TestADayThatEndsDuringTheReadTakesNothingAlong(t *testing.T) {
 func TestWhetherAdmittingReads(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	l := limiter(t, Options{SpentSince: func(context.Context, policy.Account, time.Time) (policy.Micro, error) { return 0, nil }})
-	ask := generation(limited(policy.Limits{SpendPerDay: 100}), 0, 1)
+	req := generation(limited(policy.Limits{SpendPerDay: 100}), 0, 1)
 	if !l.Immediate(now, generation(limited(policy.Limits{}), 0, 1)) {
 		t.Error("a key without a daily limit")
 	}
-	if l.Immediate(now, ask) {
+	if l.Immediate(now, req) {
 		t.Error("the first request of a key")
 	}
-	mustAdmit(t, l, now, ask)
-	if !l.Immediate(now, ask) || l.Immediate(now.Add(maxSpendingAge), ask) {
+	mustAdmit(t, l, now, req)
+	if !l.Immediate(now, req) || l.Immediate(now.Add(maxSpendingAge), req) {
 		t.Error("later requests")
 	}
 }
@@ -543,11 +543,11 @@ func TestWhetherAdmittingReads(t *testing.T) {
 func TestSpendThatCannotBeReadAdmitsNobody(t *testing.T) {
 	broken := errors.New("disk full")
 	l := limiter(t, Options{SpentSince: func(context.Context, policy.Account, time.Time) (policy.Micro, error) { return 0, broken }})
-	ask := generation(limited(policy.Limits{SpendPerDay: 10}), 0, 1)
-	wantRefusal(t, l, morning, ask, fault.Unavailable, 0)
+	req := generation(limited(policy.Limits{SpendPerDay: 10}), 0, 1)
+	wantRefusal(t, l, morning, req, fault.Unavailable, 0)
 	mustAdmit(t, l, morning, generation(ada, 0, 1)) // without a limit nothing is read
 	broken = nil
-	mustAdmit(t, l, morning, ask)
+	mustAdmit(t, l, morning, req)
 }
 
 func TestManyCallersAreBoundedAndTheBusyOnesKept(t *testing.T) {
@@ -557,7 +557,7 @@ func TestManyCallersAreBoundedAndTheBusyOnesKept(t *testing.T) {
 	for i := range 10_000 {
 		g := mustAdmit(t, l, morning, generation(policy.Principal{Account: policy.Account(fmt.Sprint(i))}, 0, 0))
 		g.Done(morning, 1, 1)
-		mustAdmit(t, l, morning, &Ask{Class: Lookup, Client: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})})
+		mustAdmit(t, l, morning, &Request{Class: Lookup, Client: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})})
 	}
 	wantRefusal(t, l, morning, generation(p, 0, 10), fault.BudgetExceeded, time.Second)
 	accounts, addresses := 0, 0
@@ -575,9 +575,9 @@ func BenchmarkAdmitDone(b *testing.B) {
 	b.ReportAllocs()
 	var n atomic.Int64
 	b.RunParallel(func(pb *testing.PB) {
-		ask := generation(policy.Principal{Account: policy.Account(fmt.Sprint(n.Add(1)))}, 100, 100)
+		req := generation(policy.Principal{Account: policy.Account(fmt.Sprint(n.Add(1)))}, 100, 100)
 		for pb.Next() {
-			g, err := l.Admit(context.Background(), morning, ask)
+			g, err := l.Admit(context.Background(), morning, req)
 			if err != nil {
 				b.Error(err)
 				return
@@ -615,10 +615,10 @@ func TestWhatIsHeldNeverOverflows(t *testing.T) {
 // TestWhatOthersSpentEndsWithItsDay, also for a request that arrives before it is read again.
 func TestWhatOthersSpentEndsWithItsDay(t *testing.T) {
 	l := limiter(t, Options{SpentSince: func(context.Context, policy.Account, time.Time) (policy.Micro, error) { return 10, nil }})
-	ask := generation(limited(policy.Limits{SpendPerDay: 10}), 0, 1)
+	req := generation(limited(policy.Limits{SpendPerDay: 10}), 0, 1)
 	midnight := time.Date(2026, 3, 15, 0, 0, 0, 0, time.UTC)
-	wantRefusal(t, l, midnight.Add(-maxSpendingAge/4), ask, fault.BudgetExceeded, maxSpendingAge/4)
-	mustAdmit(t, l, midnight.Add(maxSpendingAge/4), ask)
+	wantRefusal(t, l, midnight.Add(-maxSpendingAge/4), req, fault.BudgetExceeded, maxSpendingAge/4)
+	mustAdmit(t, l, midnight.Add(maxSpendingAge/4), req)
 }
 
 // TestAReadOutlivesTheRequestThatBeganIt, because others wait for it.
@@ -640,16 +640,16 @@ func TestWhatIsAnsweredLaterCounts(t *testing.T) {
 		t.Errorf("%d tokens remain", s.RemainingTokens)
 	}
 	l.Count(now, &p, netip.Addr{}, -5, -7)
-	g, err := l.Admit(t.Context(), now, &Ask{Principal: p, Tokens: 10, Charge: policy.USD / 2})
+	g, err := l.Admit(t.Context(), now, &Request{Principal: p, Tokens: 10, Charge: policy.USD / 2})
 	if err != nil {
 		t.Fatalf("the only place is taken: %v", err)
 	}
 	g.Done(now, 0, 0)
-	if _, err := l.Admit(t.Context(), now, &Ask{Principal: p, Charge: policy.USD}); fault.From(err).Kind != fault.BudgetExceeded {
+	if _, err := l.Admit(t.Context(), now, &Request{Principal: p, Charge: policy.USD}); fault.From(err).Kind != fault.BudgetExceeded {
 		t.Errorf("what is left of the day: %v", err)
 	}
 	l.Count(now, &p, netip.Addr{}, 1<<60, 0)
-	if _, err := l.Admit(t.Context(), now, &Ask{Principal: p}); fault.From(err).Kind != fault.AllowanceExhausted {
+	if _, err := l.Admit(t.Context(), now, &Request{Principal: p}); fault.From(err).Kind != fault.AllowanceExhausted {
 		t.Errorf("the hour is used up: %v", err)
 	}
 	if s := l.Standing(now.Add(time.Hour), p, netip.Addr{}); s.RemainingTokens != 1000 {

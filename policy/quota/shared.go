@@ -122,27 +122,27 @@ func (l *Limiter) Close(ctx context.Context) error {
 }
 
 // admitShared is Admit with a Store.
-func (l *Limiter) admitShared(ctx context.Context, now time.Time, ask *Ask, lim *limits) (Grant, error) {
-	s := l.shared.slot(ask.Principal.Account, ask.Client)
+func (l *Limiter) admitShared(ctx context.Context, now time.Time, req *Request, lim *limits) (Grant, error) {
+	s := l.shared.slot(req.Principal.Account, req.Client)
 	var (
 		g Grant
 		f *fault.Fault
 	)
-	err := l.checkWithSpending(ctx, now, s, ask, lim, func(now time.Time, u *usage, lim *limits) { g.Standing, f = u.admit(now, lim, ask) })
+	err := l.checkWithSpending(ctx, now, s, req, lim, func(now time.Time, u *usage, lim *limits) { g.Standing, f = u.admit(now, lim, req) })
 	if err == nil {
 		err = faultOrNil(f)
 	}
-	if err == nil && ask.Class == Generation {
-		g.slot, g.tokens, g.charge, g.storeNow = s, clamp(ask.Tokens), clamp(ask.Charge), lim.any()
+	if err == nil && req.Class == Generation {
+		g.slot, g.tokens, g.charge, g.storeNow = s, clamp(req.Tokens), clamp(req.Charge), lim.any()
 	}
 	return g, err
 }
 
 // holdShared is Hold with a Store.
-func (l *Limiter) holdShared(ctx context.Context, now time.Time, ask *Ask, lim *limits, g *Grant) error {
-	charge, tokens := clamp(ask.Charge), clamp(ask.Tokens)
+func (l *Limiter) holdShared(ctx context.Context, now time.Time, req *Request, lim *limits, g *Grant) error {
+	charge, tokens := clamp(req.Charge), clamp(req.Tokens)
 	var f *fault.Fault
-	err := l.checkWithSpending(ctx, now, g.slot, ask, lim, func(now time.Time, u *usage, lim *limits) {
+	err := l.checkWithSpending(ctx, now, g.slot, req, lim, func(now time.Time, u *usage, lim *limits) {
 		now = u.advance(now)
 		u.release(g.tokens, g.charge)
 		if f = u.afford(now, lim, charge); f == nil {
@@ -167,17 +167,17 @@ func (g *Grant) doneShared(now time.Time, tokens int64, charged policy.Micro) St
 }
 
 // checkWithSpending runs a check of a request; see ready for the spending of others. A client without limits is checked in memory, and stored later.
-func (l *Limiter) checkWithSpending(ctx context.Context, now time.Time, s *slot, ask *Ask, lim *limits, do func(time.Time, *usage, *limits)) error {
+func (l *Limiter) checkWithSpending(ctx context.Context, now time.Time, s *slot, req *Request, lim *limits, do func(time.Time, *usage, *limits)) error {
 	share := l.rules.Load().Share
 	if !lim.any() {
 		s.countUnlimited(now, lim, do)
 		return nil
 	}
-	if ask.Class == Lookup || lim.spend == 0 || l.spent == nil {
+	if req.Class == Lookup || lim.spend == 0 || l.spent == nil {
 		return s.check(&check{now: now, lim: *lim, share: share, do: do})
 	}
 	return s.checkWithSpending(&check{now: now, lim: *lim, share: share, do: do}, func() (sums, error) {
-		day, err := l.spentToday(ctx, ask.Principal.Account, now)
+		day, err := l.spentToday(ctx, req.Principal.Account, now)
 		if err != nil {
 			return sums{}, fault.New(fault.Unavailable, "the spend of this key cannot be read at the moment", err)
 		}

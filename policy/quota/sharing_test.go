@@ -44,10 +44,10 @@ func inRedis(t *testing.T, server *redistest.Server) func(int) quota.Store {
 	return func(int) quota.Store { return open(t, server, []byte("secret"), longTimeout) }
 }
 
-func ask(tokens int64) *quota.Ask { return &quota.Ask{Principal: ada, Tokens: tokens} }
+func req(tokens int64) *quota.Request { return &quota.Request{Principal: ada, Tokens: tokens} }
 
 // passed sends n concurrent requests to each gateway and returns the grants. Each request must be admitted or refused with a fault of the kind.
-func passed(t *testing.T, all []*quota.Limiter, n int, now time.Time, a quota.Ask, kind fault.Kind) (grants []quota.Grant) {
+func passed(t *testing.T, all []*quota.Limiter, n int, now time.Time, a quota.Request, kind fault.Kind) (grants []quota.Grant) {
 	t.Helper()
 	var mu sync.Mutex
 	var wait sync.WaitGroup
@@ -78,20 +78,20 @@ func TestGatewaysShareEachLimit(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		rules quota.Rules
-		ask   quota.Ask
+		req   quota.Request
 		kind  fault.Kind
 		want  int
 	}{
-		{"rate", quota.Rules{Default: policy.Limits{RPM: 20}}, quota.Ask{Principal: policy.Principal{Account: "rate"}}, fault.RateLimited, 20},
-		{"rate of lookups", quota.Rules{Default: policy.Limits{RPM: 2}}, quota.Ask{Principal: policy.Principal{Account: "lookups"}, Class: quota.Lookup}, fault.RateLimited, 20},
-		{"rate of an address", quota.Rules{Default: policy.Limits{RPM: 20}}, quota.Ask{Client: netip.MustParseAddr("10.1.2.3")}, fault.RateLimited, 20},
-		{"concurrency", quota.Rules{MaxConcurrent: 7}, quota.Ask{Principal: policy.Principal{Account: "concurrency"}}, fault.RateLimited, 7},
-		{"tokens", quota.Rules{Default: policy.Limits{TokensPerHour: 1000}}, quota.Ask{Principal: policy.Principal{Account: "tokens"}, Tokens: 100}, fault.AllowanceExhausted, 10},
-		{"K-70 money", quota.Rules{Default: policy.Limits{SpendPerDay: policy.USD}}, quota.Ask{Principal: policy.Principal{Account: "money"}, Charge: policy.USD / 5}, fault.BudgetExceeded, 5},
+		{"rate", quota.Rules{Default: policy.Limits{RPM: 20}}, quota.Request{Principal: policy.Principal{Account: "rate"}}, fault.RateLimited, 20},
+		{"rate of lookups", quota.Rules{Default: policy.Limits{RPM: 2}}, quota.Request{Principal: policy.Principal{Account: "lookups"}, Class: quota.Lookup}, fault.RateLimited, 20},
+		{"rate of an address", quota.Rules{Default: policy.Limits{RPM: 20}}, quota.Request{Client: netip.MustParseAddr("10.1.2.3")}, fault.RateLimited, 20},
+		{"concurrency", quota.Rules{MaxConcurrent: 7}, quota.Request{Principal: policy.Principal{Account: "concurrency"}}, fault.RateLimited, 7},
+		{"tokens", quota.Rules{Default: policy.Limits{TokensPerHour: 1000}}, quota.Request{Principal: policy.Principal{Account: "tokens"}, Tokens: 100}, fault.AllowanceExhausted, 10},
+		{"K-70 money", quota.Rules{Default: policy.Limits{SpendPerDay: policy.USD}}, quota.Request{Principal: policy.Principal{Account: "money"}, Charge: policy.USD / 5}, fault.BudgetExceeded, 5},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			all := gateways(t, 3, quota.Options{Rules: c.rules}, inRedis(t, server))
-			if got := len(passed(t, all, 15, now, c.ask, c.kind)); got != c.want {
+			if got := len(passed(t, all, 15, now, c.req, c.kind)); got != c.want {
 				t.Errorf("%d passed, want %d", got, c.want)
 			}
 		})
@@ -106,17 +106,17 @@ func TestGatewaysShareEachLimit(t *testing.T) {
 func TestWhatEndsAtOneGatewayIsFreeAtAnother(t *testing.T) {
 	all := gateways(t, 2, quota.Options{Rules: quota.Rules{MaxConcurrent: 2, Default: policy.Limits{TokensPerHour: 1000}}}, inRedis(t, redistest.Start(t)))
 	now := time.Now()
-	first := passed(t, all[:1], 2, now, *ask(300), fault.RateLimited)
+	first := passed(t, all[:1], 2, now, *req(300), fault.RateLimited)
 	if len(first) != 2 {
 		t.Fatalf("%d passed", len(first))
 	}
-	if got := passed(t, all[1:], 1, now, *ask(1), fault.RateLimited); len(got) != 0 {
+	if got := passed(t, all[1:], 1, now, *req(1), fault.RateLimited); len(got) != 0 {
 		t.Error("a third passed at the other gateway")
 	}
 	first[0].Done(now, 600, 0)
 	var g quota.Grant
 	eventually(t, func() (err error) {
-		g, err = all[1].Admit(t.Context(), now, ask(1))
+		g, err = all[1].Admit(t.Context(), now, req(1))
 		return err
 	})
 	if g.RemainingTokens != 400 {
@@ -124,7 +124,7 @@ func TestWhatEndsAtOneGatewayIsFreeAtAnother(t *testing.T) {
 	}
 	first[1].Done(now, 400, 0)
 	eventually(t, func() error {
-		_, err := all[1].Admit(t.Context(), now, ask(1))
+		_, err := all[1].Admit(t.Context(), now, req(1))
 		if fault.From(err).Kind != fault.AllowanceExhausted {
 			return errors.New("the allowance is not used up")
 		}
@@ -156,42 +156,42 @@ func TestWhileRedisIsAway(t *testing.T) {
 		server := redistest.Start(t)
 		all := gateways(t, 1, quota.Options{Rules: quota.Rules{Default: policy.Limits{RPM: 10}}}, inRedis(t, server))
 		server.Kill()
-		if got := passed(t, all, 3, now, *ask(0), fault.Unavailable); len(got) != 0 {
+		if got := passed(t, all, 3, now, *req(0), fault.Unavailable); len(got) != 0 {
 			t.Errorf("%d passed", len(got))
 		}
-		free := *ask(0)
+		free := *req(0)
 		free.Principal.Limits.RPM = policy.Unlimited
 		if got := passed(t, all, 3, now, free, fault.Unavailable); len(got) != 3 {
 			t.Errorf("of callers without a limit %d of 3 passed", len(got))
 		}
 		server.Run(t)
 		eventually(t, func() error {
-			_, err := all[0].Admit(t.Context(), now, ask(0))
+			_, err := all[0].Admit(t.Context(), now, req(0))
 			return err
 		})
 	})
 	for _, c := range []struct {
 		name  string
 		rules quota.Rules
-		ask   quota.Ask
+		req   quota.Request
 		kind  fault.Kind
 		want  int // at each of two gateways
 	}{
-		{"rate", quota.Rules{Default: policy.Limits{RPM: 11}}, quota.Ask{}, fault.RateLimited, 5},
-		{"lookups", quota.Rules{Default: policy.Limits{RPM: 2}}, quota.Ask{Class: quota.Lookup}, fault.RateLimited, 10},
-		{"concurrency", quota.Rules{MaxConcurrent: 5}, quota.Ask{}, fault.RateLimited, 2},
-		{"a share of less than one request per minute", quota.Rules{Default: policy.Limits{RPM: 1}}, quota.Ask{}, fault.RateLimited, 0},
-		{"a share of less than one concurrent request", quota.Rules{MaxConcurrent: 1}, quota.Ask{}, fault.RateLimited, 0},
-		{"tokens", quota.Rules{Default: policy.Limits{TokensPerHour: 1000}}, quota.Ask{Tokens: 100}, fault.AllowanceExhausted, 5},
-		{"money", quota.Rules{Default: policy.Limits{SpendPerDay: policy.USD}}, quota.Ask{Charge: policy.USD / 10}, fault.BudgetExceeded, 5},
+		{"rate", quota.Rules{Default: policy.Limits{RPM: 11}}, quota.Request{}, fault.RateLimited, 5},
+		{"lookups", quota.Rules{Default: policy.Limits{RPM: 2}}, quota.Request{Class: quota.Lookup}, fault.RateLimited, 10},
+		{"concurrency", quota.Rules{MaxConcurrent: 5}, quota.Request{}, fault.RateLimited, 2},
+		{"a share of less than one request per minute", quota.Rules{Default: policy.Limits{RPM: 1}}, quota.Request{}, fault.RateLimited, 0},
+		{"a share of less than one concurrent request", quota.Rules{MaxConcurrent: 1}, quota.Request{}, fault.RateLimited, 0},
+		{"tokens", quota.Rules{Default: policy.Limits{TokensPerHour: 1000}}, quota.Request{Tokens: 100}, fault.AllowanceExhausted, 5},
+		{"money", quota.Rules{Default: policy.Limits{SpendPerDay: policy.USD}}, quota.Request{Charge: policy.USD / 10}, fault.BudgetExceeded, 5},
 	} {
 		t.Run("share/"+c.name, func(t *testing.T) {
 			server := redistest.Start(t)
-			c.rules.Share, c.ask.Principal = 2, ada
+			c.rules.Share, c.req.Principal = 2, ada
 			all := gateways(t, 2, quota.Options{Rules: c.rules}, inRedis(t, server))
 			server.Kill()
 			for _, l := range all {
-				if got := len(passed(t, []*quota.Limiter{l}, 14, now, c.ask, c.kind)); got != c.want {
+				if got := len(passed(t, []*quota.Limiter{l}, 14, now, c.req, c.kind)); got != c.want {
 					t.Errorf("%d passed, want %d", got, c.want)
 				}
 			}
@@ -204,7 +204,7 @@ func awaitShared(t *testing.T, l *quota.Limiter, by *atomic.Value, now time.Time
 	t.Helper()
 	var left int64
 	eventually(t, func() error {
-		g, err := l.Admit(t.Context(), now, &quota.Ask{Principal: ada, Class: quota.Lookup})
+		g, err := l.Admit(t.Context(), now, &quota.Request{Principal: ada, Class: quota.Lookup})
 		left = g.RemainingTokens
 		if by.Load() != quota.DecidedShared {
 			return errors.New("the store is away")
@@ -223,7 +223,7 @@ func TestAfterAnOutageWhatWasUsedCountsOnce(t *testing.T) {
 	all := gateways(t, 2, o, inRedis(t, server))
 	use := func(l *quota.Limiter, tokens int64) {
 		t.Helper()
-		g, err := l.Admit(t.Context(), now, ask(1))
+		g, err := l.Admit(t.Context(), now, req(1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +240,7 @@ func TestAfterAnOutageWhatWasUsedCountsOnce(t *testing.T) {
 		return nil
 	})
 	server.Kill()
-	under, err := all[0].Admit(t.Context(), now, ask(1))
+	under, err := all[0].Admit(t.Context(), now, req(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,14 +260,14 @@ func TestAfterAnOutageWhatWasUsedCountsOnce(t *testing.T) {
 		return nil
 	})
 	// 100 a minute, of which 2 were admitted before the outage, 3 during it.
-	g, err := all[1].Admit(t.Context(), now, ask(1))
+	g, err := all[1].Admit(t.Context(), now, req(1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if left, _ := g.Requests(now); left < 94-1 || left > 94+1 {
 		t.Errorf("%d requests of the minute are left, want 94", left)
 	}
-	if got := passed(t, all, 20, now, *ask(1), fault.RateLimited); len(got) != 19 {
+	if got := passed(t, all, 20, now, *req(1), fault.RateLimited); len(got) != 19 {
 		t.Errorf("%d more generations pass at once, want 19: the one of the outage has ended", len(got))
 	}
 }
@@ -337,7 +337,7 @@ func TestAnAnswerThatIsLostCountsOnce(t *testing.T) {
 				now := time.Now().Truncate(time.Hour).Add(time.Minute)
 				use := func(l *quota.Limiter) {
 					t.Helper()
-					g, err := l.Admit(t.Context(), now, ask(1))
+					g, err := l.Admit(t.Context(), now, req(1))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -351,7 +351,7 @@ func TestAnAnswerThatIsLostCountsOnce(t *testing.T) {
 				use(all[0])
 				use(all[1])
 				use(all[0])
-				g, err := all[1].Admit(t.Context(), now, ask(1))
+				g, err := all[1].Admit(t.Context(), now, req(1))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -361,7 +361,7 @@ func TestAnAnswerThatIsLostCountsOnce(t *testing.T) {
 				if left, _ := g.Requests(now); left != 93 {
 					t.Errorf("%d requests are left, want 93", left)
 				}
-				if got := passed(t, all, 4, now, *ask(1), fault.RateLimited); len(got) != 2 {
+				if got := passed(t, all, 4, now, *req(1), fault.RateLimited); len(got) != 2 {
 					t.Errorf("%d more generations pass at once, want 2", len(got))
 				}
 			})
@@ -394,7 +394,7 @@ func TestARepeatedSwapCountsOnce(t *testing.T) {
 		all := gateways(t, 2, o, func(i int) quota.Store { return []quota.Store{w, w.memory}[i] })
 		now := time.Now().Truncate(time.Hour).Add(time.Minute)
 		other := func() {
-			g, err := all[1].Admit(t.Context(), now, ask(1))
+			g, err := all[1].Admit(t.Context(), now, req(1))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -402,7 +402,7 @@ func TestARepeatedSwapCountsOnce(t *testing.T) {
 		}
 		for range 3 {
 			w.between = other // of the admission
-			g, err := all[0].Admit(t.Context(), now, ask(1))
+			g, err := all[0].Admit(t.Context(), now, req(1))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -410,7 +410,7 @@ func TestARepeatedSwapCountsOnce(t *testing.T) {
 			g.Done(now, 100, 0)
 			synctest.Wait()
 		}
-		g, err := all[1].Admit(t.Context(), now, ask(1))
+		g, err := all[1].Admit(t.Context(), now, req(1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -420,7 +420,7 @@ func TestARepeatedSwapCountsOnce(t *testing.T) {
 		if left, _ := g.Requests(now); left != 100-3-6-1 {
 			t.Errorf("%d requests are left, want 90", left)
 		}
-		if got := passed(t, all, 4, now, *ask(1), fault.RateLimited); len(got) != 2 {
+		if got := passed(t, all, 4, now, *req(1), fault.RateLimited); len(got) != 2 {
 			t.Errorf("%d more generations pass at once, want 2", len(got))
 		}
 	})
@@ -433,7 +433,7 @@ func TestWhatEndedDuringAnOutageIsFreeSoonAfterIt(t *testing.T) {
 		var cut atomic.Bool
 		o := quota.Options{Rules: quota.Rules{MaxConcurrent: 1}, Lifetime: time.Minute}
 		all := gateways(t, 2, o, func(i int) quota.Store { return []quota.Store{cuttable{m, &cut}, m}[i] })
-		g, err := all[0].Admit(t.Context(), time.Now(), ask(0))
+		g, err := all[0].Admit(t.Context(), time.Now(), req(0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -442,7 +442,7 @@ func TestWhatEndedDuringAnOutageIsFreeSoonAfterIt(t *testing.T) {
 		synctest.Wait()
 		cut.Store(false)
 		<-time.After(11 * time.Second) // a sixth of the lifetime, and a moment
-		if _, err := all[1].Admit(t.Context(), time.Now(), ask(0)); err != nil {
+		if _, err := all[1].Admit(t.Context(), time.Now(), req(0)); err != nil {
 			t.Errorf("it is still held: %v", err)
 		}
 	})
@@ -470,12 +470,12 @@ func TestWhatAGatewayHeldEndsWithIt(t *testing.T) {
 		dying := cuttable{m, &dead}
 		o := quota.Options{Rules: quota.Rules{MaxConcurrent: 1}, Lifetime: 30 * time.Second}
 		all := gateways(t, 2, o, func(i int) quota.Store { return []quota.Store{dying, m}[i] })
-		g, err := all[0].Admit(t.Context(), time.Now(), ask(0))
+		g, err := all[0].Admit(t.Context(), time.Now(), req(0))
 		if err != nil {
 			t.Fatal(err)
 		}
 		refused := func() bool {
-			other, err := all[1].Admit(t.Context(), time.Now(), ask(0))
+			other, err := all[1].Admit(t.Context(), time.Now(), req(0))
 			other.Done(time.Now(), 0, 0)
 			synctest.Wait()
 			return err != nil
@@ -508,11 +508,11 @@ func TestWhatAGatewayHeldEndsWithIt(t *testing.T) {
 func TestASharedLimitAlwaysWaits(t *testing.T) {
 	m := &memory{states: map[string][]byte{}}
 	l := gateways(t, 1, quota.Options{Rules: quota.Rules{MaxConcurrent: 1}}, func(int) quota.Store { return m })[0]
-	if l.Immediate(time.Now(), ask(0)) {
+	if l.Immediate(time.Now(), req(0)) {
 		t.Error("a caller with a limit is admitted without a look at the store")
 	}
 	l.SetRules(quota.Rules{})
-	if !l.Immediate(time.Now(), ask(0)) {
+	if !l.Immediate(time.Now(), req(0)) {
 		t.Error("a caller without a limit waits")
 	}
 }
@@ -521,7 +521,7 @@ func TestASharedLimitAlwaysWaits(t *testing.T) {
 func TestACounterThatCannotBeReadIsWrittenAnew(t *testing.T) {
 	m := &memory{states: map[string][]byte{"account:ada": []byte("{")}}
 	l := gateways(t, 1, quota.Options{Rules: quota.Rules{MaxConcurrent: 1}}, func(int) quota.Store { return m })[0]
-	if got := passed(t, []*quota.Limiter{l}, 3, time.Now(), *ask(0), fault.RateLimited); len(got) != 1 {
+	if got := passed(t, []*quota.Limiter{l}, 3, time.Now(), *req(0), fault.RateLimited); len(got) != 1 {
 		t.Errorf("%d passed, want 1", len(got))
 	}
 }

@@ -45,10 +45,10 @@ func (r *Rules) of(p *policy.Principal) limits {
 	return lim
 }
 
-// ofAsk returns the limits of one request.
-func (r *Rules) ofAsk(ask *Ask) limits {
-	lim := r.of(&ask.Principal)
-	if ask.Exempt {
+// ofRequest returns the limits of one request.
+func (r *Rules) ofRequest(req *Request) limits {
+	lim := r.of(&req.Principal)
+	if req.Exempt {
 		lim.spend = 0
 	}
 	return lim
@@ -156,15 +156,15 @@ func (u *usage) setOthers(known window, stored int64) {
 }
 
 // admit counts a request or refuses it, and returns the client's standing.
-func (u *usage) admit(now time.Time, lim *limits, ask *Ask) (Standing, *fault.Fault) {
+func (u *usage) admit(now time.Time, lim *limits, req *Request) (Standing, *fault.Fault) {
 	now = u.advance(now)
 	var f *fault.Fault
-	if ask.Class == Lookup {
+	if req.Class == Lookup {
 		f = u.lookup(now, lim)
 	} else {
-		f = u.generate(now, lim, ask.MayBeFree, clamp(ask.Tokens), clamp(ask.Charge))
+		f = u.generate(now, lim, req.MayBeFree, clamp(req.Tokens), clamp(req.Charge))
 	}
-	return u.standing(now, lim, ask.Class), f
+	return u.standing(now, lim, req.Class), f
 }
 
 // lookup counts a lookup, or refuses it.
