@@ -97,7 +97,7 @@ func (s *Stores) openShared(ctx context.Context, cfg *config.Config, at *url.URL
 		return
 	}
 	s.Shared = shared
-	s.Questions.Share(shared)
+	s.Questions.SetShared(shared)
 	shared.Start(s.Questions)
 	s.options.Metrics.WatchShared(func() bool { return shared.Problem() == nil })
 }
@@ -118,7 +118,7 @@ func (s *Stores) openVectors(ctx context.Context, cfg *config.Config) {
 		s.options.Log.Error("store.vectors: vectors are kept in memory alone", "error", err)
 		return
 	}
-	s.Questions.Keep(s.Vectors)
+	s.Questions.SetVectors(s.Vectors)
 }
 
 // Checks report the shared stores in /readyz?verbose. Requests are served without them.

@@ -112,7 +112,7 @@ func Layers() run.Layers {
 		if warm == nil {
 			warm = affinity.New(s.Conversations)
 		}
-		personal := pii.Layer{Mode: pii.Mode(cfg.Pipeline.PII.Policy), Unread: pii.Refuse(cfg.Pipeline.PII.RefuseUnread), Finder: settings.PersonalData(&cfg.Pipeline.PII), Secret: s.Secret}
+		personal := pii.Layer{Mode: pii.Mode(cfg.Pipeline.PII.Policy), RefuseParts: pii.Refuse(cfg.Pipeline.PII.RefuseUnread), Finder: settings.PersonalData(&cfg.Pipeline.PII), Secret: s.Secret}
 		personal.Names = settings.Names(cfg, s.Recognizer)
 		found := settings.Retrieval(&cfg.Pipeline.Retrieval, s.Memory, retrieval.Client{HTTP: s.Egress, Secret: s.EgressSecret})
 		found.Guard, found.Personal = personal, personal.Finder

@@ -12,9 +12,9 @@ import (
 
 // Retrieval is the layer that adds search results, without its masking. m is nil if sessions are off.
 func Retrieval(cfg *config.Retrieval, m *memory.Memory, c retrieval.Client) retrieval.Layer {
-	l := retrieval.Layer{In: cfg.Profiles, Subsystems: cfg.Subsystems, MaxResults: cfg.MaxResults, MaxTokens: cfg.MaxTokens}
-	if len(l.In) == 0 {
-		l.In = []string{pipeline.ProfileStandard}
+	l := retrieval.Layer{ProfileNames: cfg.Profiles, Subsystems: cfg.Subsystems, MaxResults: cfg.MaxResults, MaxTokens: cfg.MaxTokens}
+	if len(l.ProfileNames) == 0 {
+		l.ProfileNames = []string{pipeline.ProfileStandard}
 	}
 	if cfg.Memory != "off" && cfg.Memory != "" && m != nil {
 		l.Sources = append(l.Sources, retrieval.Source{

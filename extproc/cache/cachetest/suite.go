@@ -290,15 +290,15 @@ func regimes(t *testing.T, open Open) {
 
 func memoryIsBounded(t *testing.T, open Open) {
 	t.Helper()
-	const most = 64 << 10
-	g := open(t, most)
+	const maxBytes = 64 << 10
+	g := open(t, maxBytes)
 	g.Answer(t, "small", 1, "of a small tenant")
 	for n := range 40 {
 		g.Answer(t, "large", n, fmt.Sprintf("%04000d", n))
 	}
 	eventually(t, "the bound", func() bool {
 		l := g.list(t, "large")
-		return l.Bytes <= most && l.Count > 4 && l.Count < 40
+		return l.Bytes <= maxBytes && l.Count > 4 && l.Count < 40
 	})
 	if got := g.Get(t, "small", 1); got != "of a small tenant" {
 		t.Errorf("K-60 the small tenant lost its entry to the large one: %q", got)
@@ -326,7 +326,7 @@ func privateEntries(t *testing.T, open Open) {
 // look returns the texts of a place, sorted.
 func (g *Gateway) look(t *testing.T, tenant policy.Account, p semantic.Place) (texts []string) {
 	t.Helper()
-	rows, _, err := g.Index.Look(t.Context(), tenant, p, g.Store.Now())
+	rows, _, err := g.Index.Lookup(t.Context(), tenant, p, g.Store.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -100,9 +100,9 @@ func Open(ctx context.Context, o Options) (*File, error) {
 
 // keys derives the keys.
 func (f *File) keys() error {
-	derive := func(what string) []byte {
+	derive := func(purpose string) []byte {
 		m := hmac.New(sha256.New, f.o.Secret)
-		m.Write([]byte("stored answers: " + what))
+		m.Write([]byte("stored answers: " + purpose))
 		return m.Sum(nil)
 	}
 	f.mac = derive("names")
@@ -386,10 +386,10 @@ func (f *File) put(ctx context.Context, tx *sql.Tx, n id, c *change) error {
 // Close writes the pending changes, and closes the file. After Load it waits for the writer, at most until ctx is done.
 func (f *File) Close(ctx context.Context) error {
 	f.mu.Lock()
-	again := f.closed
+	wasClosed := f.closed
 	f.closed = true
 	f.mu.Unlock()
-	if again {
+	if wasClosed {
 		return nil
 	}
 	close(f.closing)

@@ -41,18 +41,18 @@ func (s *Store) Lookup(ctx context.Context, name policy.Account, k cache.Key, ha
 		return nil, cache.State{}, err
 	}
 	var now cache.State
-	var what int
+	var status int
 	var body []byte
-	if _, err := redigo.Scan(reply, &now.Epoch, &now.Removals, &what, &body); err != nil {
+	if _, err := redigo.Scan(reply, &now.Epoch, &now.Removals, &status, &body); err != nil {
 		s.o.Looked(Failed)
 		return nil, now, err
 	}
 	e := have
 	switch {
 	case waits && epoch == now.Epoch:
-	case what == absent:
+	case status == absent:
 		e = nil
-	case what == another:
+	case status == another:
 		if e, err = s.readEntry(id, body); err != nil {
 			s.o.Log.Warn("a shared stored answer is broken, and not used", "error", err)
 			e = nil

@@ -141,9 +141,9 @@ func (s *Store) keys() error {
 	return nil
 }
 
-func (s *Store) derive(what string) []byte {
+func (s *Store) derive(purpose string) []byte {
 	m := hmac.New(sha256.New, s.o.Secret)
-	m.Write([]byte("shared answers: " + what))
+	m.Write([]byte("shared answers: " + purpose))
 	return m.Sum(nil)
 }
 

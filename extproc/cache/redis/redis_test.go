@@ -63,7 +63,7 @@ func open(t *testing.T, o redis.Options) *gateway {
 		t.Fatal(err)
 	}
 	g.Index = semantic.New(0)
-	g.Index.Share(g.shared)
+	g.Index.SetShared(g.shared)
 	g.shared.Start(g.Index)
 	g.Store = cache.New(cache.Options{Shared: g.shared, Removed: g.Index.Remove})
 	t.Cleanup(func() {
@@ -112,7 +112,7 @@ func TestC18GatewaysShareAnswers(t *testing.T) {
 	k.Miss()
 	cachetest.Finish(k, "the answer", "m")
 	eventually(t, "a's answer at b", func() bool { return b.Get(t, "k", 1) == "the answer" })
-	rows, _, err := b.Index.Look(t.Context(), "k", place, time.Now())
+	rows, _, err := b.Index.Lookup(t.Context(), "k", place, time.Now())
 	if err != nil || len(rows) != 1 || rows[0].Text != "the question" || rows[0].Key != cachetest.Key(1) {
 		t.Errorf("b has the questions %+v, %v", rows, err)
 	}
@@ -197,7 +197,7 @@ func TestK65AWrongQuestionIsComparedByNoGateway(t *testing.T) {
 		}
 	}
 	look := func(g *gateway) int {
-		rows, _, err := g.Index.Look(t.Context(), "k", place, time.Now())
+		rows, _, err := g.Index.Lookup(t.Context(), "k", place, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,7 +251,7 @@ func TestC18GatewaysShareVectors(t *testing.T) {
 	}
 	rank := func(g *gateway, e *embedder) []semantic.Match {
 		t.Helper()
-		rows, _, err := g.Index.Look(t.Context(), "k", place, time.Now())
+		rows, _, err := g.Index.Lookup(t.Context(), "k", place, time.Now())
 		if err != nil || len(rows) != 1 {
 			t.Fatal(len(rows), err)
 		}
@@ -262,7 +262,7 @@ func TestC18GatewaysShareVectors(t *testing.T) {
 		return found
 	}
 	settled(gs[0])
-	if _, _, err := gs[1].Index.Look(t.Context(), "k", place, time.Now()); err != nil { // it knows the question before its vector
+	if _, _, err := gs[1].Index.Lookup(t.Context(), "k", place, time.Now()); err != nil { // it knows the question before its vector
 		t.Fatal(err)
 	}
 	first := &embedder{tag: "one"}
@@ -291,7 +291,7 @@ func TestC18GatewaysShareVectors(t *testing.T) {
 	}
 	gs[1].Index.Embedded("k", cachetest.Key(1), []float32{1}, "one") // of a question that was removed
 	settled(gs[1])
-	if rows, _, err := open(t, redis.Options{URL: server.URL()}).Index.Look(t.Context(), "k", place, time.Now()); err != nil || len(rows) != 0 {
+	if rows, _, err := open(t, redis.Options{URL: server.URL()}).Index.Lookup(t.Context(), "k", place, time.Now()); err != nil || len(rows) != 0 {
 		t.Errorf("what was removed is there again: %d, %v", len(rows), err)
 	}
 }

@@ -243,24 +243,24 @@ func (s *Store) drain() {
 }
 
 // writeSmall writes the pending writes other than entries.
-func (s *Store) writeSmall(what *small) {
-	for name, n := range what.counts {
+func (s *Store) writeSmall(batch *small) {
+	for name, n := range batch.counts {
 		if !s.noteError(s.writeCounts(name, n)) {
 			return
 		}
 	}
-	for of, regime := range what.entered {
+	for of, regime := range batch.entered {
 		_, err := s.remove(context.Background(), of.tenant, func(e *cache.Entry) bool { return e.Market.Agent == of.agent && e.Market.Regime != regime })
 		if !s.noteError(err) {
 			return
 		}
 	}
-	for id, v := range what.vectors {
+	for id, v := range batch.vectors {
 		if !s.noteError(s.writeVector(id, v)) {
 			return
 		}
 	}
-	s.noteError(s.writePlaces(what.places))
+	s.noteError(s.writePlaces(batch.places))
 }
 
 // Embedded implements semantic.Shared.
@@ -310,9 +310,9 @@ func (s *Store) writePut(id string, p *put) error {
 		}
 	}
 	now := time.Now()
-	life, asked := p.entry.Expires.Add(cache.MaxStale).Sub(now), p.entry.Expires.Sub(now)
+	life, questionLife := p.entry.Expires.Add(cache.MaxStale).Sub(now), p.entry.Expires.Sub(now)
 	_, err = s.run(context.Background(), putScript, s.prefix, tenant, id, p.epoch, ms(life), len(body)+len(heading)+len(row)+overhead, body, heading,
-		p.place, row, ms(asked), s.o.MaxBytes)
+		p.place, row, ms(questionLife), s.o.MaxBytes)
 	return err
 }
 
@@ -353,20 +353,20 @@ func (s *Store) conn(ctx context.Context) (redigo.Conn, error) {
 }
 
 // run runs a script outside of requests. It retries once if the connection broke while it was idle.
-func (s *Store) run(ctx context.Context, what *redigo.Script, args ...any) (any, error) {
-	out, err := s.runOnce(ctx, what, args)
+func (s *Store) run(ctx context.Context, lua *redigo.Script, args ...any) (any, error) {
+	out, err := s.runOnce(ctx, lua, args)
 	if err != nil && redislink.IsBroken(err) {
 		s.link.Broke()
-		out, err = s.runOnce(ctx, what, args)
+		out, err = s.runOnce(ctx, lua, args)
 	}
 	return out, err
 }
 
-func (s *Store) runOnce(ctx context.Context, what *redigo.Script, args []any) (any, error) {
+func (s *Store) runOnce(ctx context.Context, lua *redigo.Script, args []any) (any, error) {
 	c, err := s.conn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = c.Close() }()
-	return what.Do(c, args...)
+	return lua.Do(c, args...)
 }

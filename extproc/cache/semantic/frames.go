@@ -15,7 +15,7 @@ func canonical(words []word) string {
 	for _, w := range words {
 		text := w.text
 		if w.verbatim {
-			text = verbatimSign(quoted, w.text)
+			text = placeholder(quoted, w.text)
 		} else if n, ok := numbers[text]; ok {
 			text = n
 		}
@@ -49,14 +49,14 @@ func Plain(text string) string {
 	return b.String()
 }
 
-// verbatimSign stands for a verbatim text while frames are replaced.
-func verbatimSign(quoted map[string]string, text string) string {
+// placeholder stands for a verbatim text while frames are replaced.
+func placeholder(quoted map[string]string, text string) string {
 	sign := "\x01" + strings.Repeat("\x02", len(quoted)) + "\x01"
 	quoted[sign] = text
 	return sign
 }
 
-// politeness are beginnings and ends that ask for nothing. Longer ones come first.
+// Polite phrases at the beginning and at the end of requests. Longer ones precede shorter ones.
 var (
 	greetings = phrases("good morning", "good evening", "hi there", "hello there", "hi", "hello", "hey", "thanks and", "thank you and", "thanks", "thank you", "ok", "okay", "quick question", "excuse me", "please")
 	requests  = phrases("i would like you to", "i want you to", "i would like to know", "i want to know", "i need to know", "i was wondering", "i wonder", "could you tell me", "can you tell me",
@@ -72,19 +72,19 @@ func phrases(list ...string) (out [][]string) {
 	return out
 }
 
-// requestVerbs are what one asks a model to do: "can you list X" asks for the list.
+// requestVerbs are verbs of requests to a model: "can you list X" is a request for the list.
 var requestVerbs = set(`explain describe give list show write help summarize summarise translate define name suggest recommend provide create generate draft compose calculate convert
 	compare outline fix correct find tell`)
 
 // withoutPoliteness removes what only makes a request polite.
 func withoutPoliteness(words []word) []word {
-	for again := true; again && len(words) > 1; {
+	for changed := true; changed && len(words) > 1; {
 		var cut int
 		if cut = prefixOf(words, greetings); cut == 0 {
 			cut = requestPrefix(words)
 		}
-		again = cut > 0 && cut < len(words)
-		if again {
+		changed = cut > 0 && cut < len(words)
+		if changed {
 			words = words[cut:]
 		}
 	}
@@ -114,11 +114,11 @@ func matches(words []word, phrase []string) bool {
 	return true
 }
 
-// requestPrefix is the length of the words before what is asked for, such as "could you please": they count only where a request follows.
+// requestPrefix is the number of words before a request, such as "could you please"; 0 if no request follows.
 func requestPrefix(words []word) int {
 	if n := prefixOf(words, requests); n > 0 {
 		next := words[n].text
-		if next == "about" || next == "if" || next == "whether" { // these say what is asked
+		if next == "about" || next == "if" || next == "whether" { // these introduce the question
 			return 0
 		}
 		return n
@@ -138,13 +138,13 @@ func requestPrefix(words []word) int {
 
 // yesNo marks a question that is answered with yes or no: it begins with a verb.
 func yesNo(line string) string {
-	if first, _, _ := strings.Cut(strings.TrimLeft(line, " "), " "); openers[first] {
+	if first, _, _ := strings.Cut(strings.TrimLeft(line, " "), " "); yesNoVerbs[first] {
 		return "? "
 	}
 	return ""
 }
 
-// topic marks a question for what something is, such as "what is a liquidity pool": it is answered as "explain liquidity pools" is.
+// topic marks a question for an explanation, such as "what is a liquidity pool", which is equivalent to "explain liquidity pools".
 func topic(line string) string {
 	rest, ok := strings.CutPrefix(line, " what is ")
 	if !ok {
@@ -172,7 +172,7 @@ var (
 	monthDays = regexp.MustCompile(` (january|february|\^march|april|\^may|june|july|\^august|september|october|november|december) (\d{1,2})th `)
 )
 
-// dates writes the day behind the month.
+// dates writes the day after the month.
 func dates(line string) string {
 	line = dayMonth.ReplaceAllString(line, " $2 $1 ")
 	return monthDays.ReplaceAllString(line, " $1 $2 ")
@@ -190,8 +190,8 @@ func framesOf(rows ...string) (out []frame) {
 	return out
 }
 
-// frames are ways to ask the same. They apply one after another, to words between single spaces; \x01 and \x02 stand for quoted texts. They are
-// compiled for the first question: not every command of the program has one.
+// frames are patterns of equivalent questions. They are applied one after another, to words between single spaces; \x01 and \x02 represent quoted texts. They are
+// compiled for the first question, since not every command of the program needs them.
 var frames = sync.OnceValue(func() []frame {
 	return framesOf(
 		`^ (?:and|but|so) `, ` `,
@@ -294,9 +294,9 @@ var ofAttribute = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(` (?:the )?((?:current |average |total |maximum |minimum |boiling |melting |freezing |market |release |health |time )?[a-z]+) of (?:the |a |an )?([^ ]+(?: [^ ]+)*?) (in|on|at|from|for|with|and|or|by|than|to|is|are|was|were|if|when|$)`)
 })
 
-// reduce makes the words of a form: without articles and auxiliaries, with one word for synonyms, and with attributes where "of" would put them.
+// reduce returns the words of a form: without articles and auxiliaries, with one word for synonyms, and with attributes after their owners.
 func reduce(tokens []string, quoted map[string]string) (out []string) {
-	tokens = strings.Fields(attributesBehind(" " + strings.Join(tokens, " ") + " "))
+	tokens = strings.Fields(attributesLast(" " + strings.Join(tokens, " ") + " "))
 	copula := false
 	for i, t := range tokens {
 		before, after := "", ""
@@ -345,8 +345,8 @@ func common(t string) string {
 	return t
 }
 
-// attributesBehind writes an attribute behind what has it.
-func attributesBehind(line string) string {
+// attributesLast writes an attribute behind what has it.
+func attributesLast(line string) string {
 	return ofAttribute().ReplaceAllStringFunc(line, func(m string) string {
 		p := ofAttribute().FindStringSubmatch(m)
 		words := strings.Fields(p[1])

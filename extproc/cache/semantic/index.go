@@ -105,14 +105,14 @@ func New(rows int) *Index {
 	return &Index{max: rows, tenants: map[policy.Account]*tenant{}}
 }
 
-// Share sets the store of other gateways' rows. It is called before the index is used.
-func (ix *Index) Share(s Shared) { ix.shared = s }
+// SetShared sets the store of other gateways' rows. It is called before the index is used.
+func (ix *Index) SetShared(s Shared) { ix.shared = s }
 
-// Keep sets the store in which vectors are looked up and stored. It is called before the index is used.
-func (ix *Index) Keep(s VectorStore) { ix.vectors = s }
+// SetVectors sets the store in which vectors are looked up and stored. It is called before the index is used.
+func (ix *Index) SetVectors(s VectorStore) { ix.vectors = s }
 
-// Look is Find with the rows of other gateways; it also returns the tenant's shared state. Errors are those of Shared.Rows.
-func (ix *Index) Look(ctx context.Context, name policy.Account, p Place, now time.Time) ([]Row, cache.State, error) {
+// Lookup is Find with the rows of other gateways; it also returns the tenant's shared state. Errors are those of Shared.Rows.
+func (ix *Index) Lookup(ctx context.Context, name policy.Account, p Place, now time.Time) ([]Row, cache.State, error) {
 	if ix.shared == nil {
 		return ix.Find(name, p, now), cache.State{}, nil
 	}

@@ -203,7 +203,7 @@ func TestC18VectorsOfQuestionsAreKept(t *testing.T) {
 			return map[string][]float32{"question 1": angle(0.5), "asked": angle(1)}[text]
 		}}
 		ix := semantic.New(0)
-		ix.Keep(store)
+		ix.SetVectors(store)
 		ix.Add("a", place(0), row(1))
 		got, err := ix.Rank(t.Context(), e, &semantic.Question{Tenant: "a", Text: "asked"}, ix.Find("a", place(0), start))
 		if embedded := strings.Join(e.texts, ","); err != nil || len(got) != 1 || math.Abs(got[0].Similarity-0.5) > 1e-6 || embedded != want || len(store) != 1 {

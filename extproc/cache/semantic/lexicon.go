@@ -26,13 +26,13 @@ func groups(lines string) map[string]string {
 	return out
 }
 
-// english are words by which a text shows that it is English. Words that are frequent in other languages with another meaning are left out.
+// english are words by which a text is recognised as English. Words that are frequent in other languages with another meaning are left out.
 var english = set(`the what who whom whose how why when where which is are does did do can could should would will have has tell explain describe write give list
 	show name define compare translate convert summarize calculate create compose generate suggest fix correct find make buy sell swap send set of to and with my your i you
 	please for from this that it on if not if there their our we they these those was were been being at by about than then or but be any some explain provide set open close
 	deposit withdraw bridge enable disable add remove delete start stop side population price`)
 
-// foreign are words that show that a text is not English, or not only. Those that English has, too, are left out.
+// foreign are words by which a text is recognised as not, or not only, English. Words that also exist in English are left out.
 var foreign = set(`de el los las un una unos del al es esta este como cuando donde quien cual cuanto cuanta sin pero porque su sus yo muy se lo que
 	der das dem ein eine einen einem einer ist sind nicht kein keine und oder aber wie wo wer wann warum welche welcher welches ich du er sie wir ihr mein meine dein fur
 	zum zur mit ohne nach bei aus auf soll kann
@@ -52,16 +52,16 @@ var articles = set("a an the of please kindly actually")
 // copulas are forms of to be in the present, which are left out, but not that there is one: "is it open" is not "does it open".
 var copulas = set("is are am")
 
-// afterMain are words before which "do" is no auxiliary.
+// afterMain are words before which "do" is a main verb.
 var afterMain = set("a an the my your his her our their it this that these those with about if when to for in on at now today tomorrow first next so more less anything something nothing")
 
-// beforeMain are words after which "do" is no auxiliary.
+// beforeMain are words after which "do" is a main verb.
 var beforeMain = set("HOWTO to can could should would will must may might shall i you we they he she")
 
-// amounts are words that mean something else with an "a" before them.
+// amounts are words that have another meaning with "a" before them.
 var amounts = set("few little lot bit couple")
 
-// tenses are forms that say when. The first word of each line stands for the others.
+// tenses are forms of auxiliary verbs. The first word of each line represents the others.
 var tenses = groups(`
 	was were
 	had had
@@ -69,8 +69,8 @@ var tenses = groups(`
 	will will
 `)
 
-// openers are forms that begin a question that is answered with yes or no.
-var openers = set("is are am was were do does did can could should would will shall must may might has have had")
+// yesNoVerbs are forms that begin a question that is answered with yes or no.
+var yesNoVerbs = set("is are am was were do does did can could should would will shall must may might has have had")
 
 // contractions, after the apostrophe or as a whole.
 var contractions = map[string]string{
@@ -85,7 +85,7 @@ var endings = []struct{ short, long string }{
 	{"n't", " not"}, {"'re", " are"}, {"'ve", " have"}, {"'ll", " will"}, {"'d", " would"},
 }
 
-// synonyms are words that can take each other's place in a question. The first of a line stands for the others.
+// synonyms are words that can replace each other in a question. The first of a line represents the others.
 var synonyms = groups(`
 	what which
 	large big
@@ -175,13 +175,13 @@ var synonyms = groups(`
 	happen occur
 `)
 
-// numbers are words for numbers. One is not among them: it is a pronoun, too.
+// numbers are words for numbers, except one, which is also a pronoun.
 var numbers = map[string]string{
 	"zero": "0", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10", "eleven": "11", "twelve": "12",
 	"twenty": "20", "thirty": "30", "forty": "40", "fifty": "50",
 }
 
-// names are names that are no other word when they are written without a capital.
+// names are names that are not common words in lower case.
 var names = set(`afghanistan albania algeria argentina armenia australia austria azerbaijan bangladesh belarus belgium bolivia bosnia brazil bulgaria cambodia cameroon canada
 	chile colombia croatia cuba cyprus czechia denmark ecuador egypt estonia ethiopia finland france germany ghana greece guatemala haiti honduras hungary iceland india
 	indonesia iran iraq ireland israel italy jamaica japan kazakhstan kenya korea kuwait laos latvia lebanon libya lithuania luxembourg madagascar malaysia mexico moldova
@@ -197,7 +197,7 @@ var names = set(`afghanistan albania algeria argentina armenia australia austria
 	ceo cfo cto tvl apy apr gdp amm dex
 	google microsoft netflix spotify youtube facebook instagram whatsapp tesla einstein newton shakespeare mozart beethoven darwin napoleon`)
 
-// notPlural are words that end in s and are no plurals of the word without it, or mean something else without it.
+// notPlural are words that end in s and are not the plural of the word without it, or mean something else without it.
 var notPlural = set(`news goods arms customs means glasses physics mathematics maths economics politics gymnastics series species always perhaps besides across atlas bias
 	gas lens bus plus minus thus this his its us yes texas kansas paris brussels athens james charles wales vegas aids dues minutes states times sales savings
 	class pass less unless kindness business address process access success progress congress princess express press stress dress cross loss boss mass

@@ -111,7 +111,7 @@ func (f *finder) add(r *result) {
 	run := f.runs[r.invocation]
 	if len(run) > 0 && run[0].value == r.value && !run[0].isOmitted(r.turn) && !f.without.has(stepDedup) {
 		run[0].needed = true
-		r.changes.add(change{from: f.earliest(r), replacement: fmt.Sprintf("[The same as the result of %s above.]", nameOf(run[0])), step: stepDedup, refers: run[0].turn})
+		r.changes.add(change{from: f.earliest(r), replacement: fmt.Sprintf("[The same as the result of %s above.]", reference(run[0])), step: stepDedup, refers: run[0].turn})
 		f.runs[r.invocation] = append(run, r)
 		return
 	}
@@ -191,13 +191,13 @@ func (f *finder) compact(r *result) {
 	if r.turn <= f.lastWhole {
 		return
 	}
-	if again := compacted(r); again != "" && !f.without.has(stepJSON) {
-		r.sent = again
-		r.changes.add(change{from: immediately, replacement: again, step: stepJSON, refers: none})
+	if shortened := compacted(r); shortened != "" && !f.without.has(stepJSON) {
+		r.sent = shortened
+		r.changes.add(change{from: immediately, replacement: shortened, step: stepJSON, refers: none})
 	}
-	if again := displayed(r); again != "" && !f.without.has(stepFormat) {
-		r.sent = again
-		r.changes.add(change{from: immediately, replacement: again, step: stepFormat, refers: none})
+	if shortened := displayed(r); shortened != "" && !f.without.has(stepFormat) {
+		r.sent = shortened
+		r.changes.add(change{from: immediately, replacement: shortened, step: stepFormat, refers: none})
 	}
 }
 
@@ -224,8 +224,8 @@ func (w *changes) resolved(without steps) (out []change) {
 	return out
 }
 
-// nameOf is the name of a result in replacements.
-func nameOf(r *result) string {
+// reference is the name of a result in replacements.
+func reference(r *result) string {
 	if r.call == "" {
 		return "an earlier call"
 	}
@@ -240,7 +240,7 @@ func resultsOf(t *transcript.Transcript) (out []result) {
 	if !slices.ContainsFunc(t.Texts, func(at transcript.Text) bool { return isLong(&at) }) {
 		return nil
 	}
-	made := invocationsOf(t)
+	invocations := invocationsOf(t)
 	n := 0
 	for i := range t.Texts {
 		at := &t.Texts[i]
@@ -253,7 +253,7 @@ func resultsOf(t *transcript.Transcript) (out []result) {
 		if len(out) == maxResults {
 			break
 		}
-		r := result{text: i, turn: at.Turn, value: t.String(i), call: at.Call, invocation: made[at.Call], irrelevantFrom: none, id: "r" + strconv.Itoa(n)}
+		r := result{text: i, turn: at.Turn, value: t.String(i), call: at.Call, invocation: invocations[at.Call], irrelevantFrom: none, id: "r" + strconv.Itoa(n)}
 		r.sent, r.changes = r.value, changes{text: i, size: len(at.Value.Raw) - len(`""`)}
 		if n := len(out); n > 0 && out[n-1].call == r.call && out[n-1].turn == r.turn { // a result of several parts is not compared
 			r.invocation, out[n-1].invocation = "", ""

@@ -47,8 +47,8 @@ func displayed(r *result) string {
 		line = strings.TrimSuffix(line, "\r")
 		lines[i] = line[strings.LastIndexByte(line, '\r')+1:]
 	}
-	if again := strings.Join(lines, "\n"); again != r.value {
-		return again
+	if shown := strings.Join(lines, "\n"); shown != r.value {
+		return shown
 	}
 	return ""
 }

@@ -65,17 +65,17 @@ func (f *finder) replaceByDiff(old, r *result) {
 	if !ok {
 		return
 	}
-	text = fmt.Sprintf("[Nearly the same as the result of %s below. Where this one differed:]%s", nameOf(r), text)
+	text = fmt.Sprintf("[Nearly the same as the result of %s below. Where this one differed:]%s", reference(r), text)
 	if size(text)*minNearRatio > old.changes.size {
 		return
 	}
-	again := old.base != nil
-	if again {
+	hadBase := old.base != nil
+	if hadBase {
 		old.base.dependents--
 	}
 	old.base, r.needed = r, true
 	r.dependents++
-	old.changes.add(change{from: r.turn, replacement: text, step: stepNear, refers: r.turn, must: again})
+	old.changes.add(change{from: r.turn, replacement: text, step: stepNear, refers: r.turn, must: hadBase})
 }
 
 var lineSeed = maphash.MakeSeed()
@@ -110,16 +110,16 @@ func (s lineSet) mayHave(h uint64) bool { return s[s.at(h)]&(1<<(h&63)) != 0 }
 // mayBeAlike reports whether most lines of an older result may be among the n lines of a newer one. False is exact. It is a fast check before alike, since few
 // results are.
 func mayBeAlike(was []uint64, n int, has lineSet) bool {
-	least := minNearShare * float64(len(was))
+	minCommon := minNearShare * float64(len(was))
 	common := len(was)
-	if float64(min(common, n)) < least {
+	if float64(min(common, n)) < minCommon {
 		return false
 	}
 	for _, h := range was {
 		if has.mayHave(h) {
 			continue
 		}
-		if common--; float64(common) < least {
+		if common--; float64(common) < minCommon {
 			return false
 		}
 	}

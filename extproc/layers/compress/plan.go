@@ -152,7 +152,7 @@ func (p *plan) overflows(k int) bool {
 
 // apply makes the changes, and returns the bytes that each step saves.
 func (l Layer) apply(p *plan) (saved [stepCount]int, err error) {
-	made := false
+	changed := false
 	var omitted map[string]int
 	for i := range p.list {
 		c := &p.list[i]
@@ -161,15 +161,15 @@ func (l Layer) apply(p *plan) (saved [stepCount]int, err error) {
 		}
 		p.t.Set(c.text, c.replacement)
 		saved[c.step] += c.saves
-		if made = true; c.id != "" {
+		if changed = true; c.id != "" {
 			omitted = with(omitted, c.id, c.text)
 		}
 	}
 	if p.note != nil {
 		saved[stepSummary] = p.insertSummary()
-		made = true
+		changed = true
 	}
-	if !made {
+	if !changed {
 		return saved, nil
 	}
 	if p.x.Whole == nil {

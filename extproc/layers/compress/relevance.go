@@ -31,7 +31,7 @@ func markIrrelevant(t *transcript.Transcript, results []result) {
 		if r.invocation == "" || r.changes.size < minOmitted {
 			continue
 		}
-		if asked, decided := at.decisionTurns(r.turn); decided >= 0 && at.unrelated(r, asked, decided) {
+		if question, decided := at.decisionTurns(r.turn); decided >= 0 && at.unrelated(r, question, decided) {
 			r.irrelevantFrom = decided
 		}
 	}
@@ -85,16 +85,16 @@ func (s *turnIndex) wordsOf(from, to int) map[string]bool {
 }
 
 // decisionTurns returns the first turn of the user after a result, and the turn of the answer with which enough have followed; decided is none until then.
-func (s *turnIndex) decisionTurns(turn int) (asked, decided int) {
+func (s *turnIndex) decisionTurns(turn int) (question, decided int) {
 	i := after(s.users, turn)
 	if i == len(s.users) {
 		return none, none
 	}
-	asked = s.users[i]
-	if k := after(s.models, asked) + minAnswersSince - 1; k < len(s.models) {
-		return asked, s.models[k]
+	question = s.users[i]
+	if k := after(s.models, question) + minAnswersSince - 1; k < len(s.models) {
+		return question, s.models[k]
 	}
-	return asked, none
+	return question, none
 }
 
 // after is the index of the first of sorted turns that is after a turn.
@@ -113,12 +113,12 @@ func (s *turnIndex) unrelated(r *result, from, to int) bool {
 func omittedText(r *result, recall bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[Left out: %d bytes that nothing asked since concerns.%s]", len(r.value), r.hint(recall))
-	room := maxKeptRules
+	left := maxKeptRules
 	for line := range strings.SplitSeq(r.value, "\n") {
-		if line = strings.TrimSpace(line); line == "" || len(line) > room || !rule.MatchString(line) {
+		if line = strings.TrimSpace(line); line == "" || len(line) > left || !rule.MatchString(line) {
 			continue
 		}
-		room -= len(line)
+		left -= len(line)
 		b.WriteString("\n" + line)
 	}
 	return b.String()

@@ -98,8 +98,8 @@ func (s *state) callOf(x *pipeline.Exchange, ev *chat.Event) (c *call, late bool
 			j.rewritten = j.rewritten || j.enforces && len(ev.Text) > 0
 			return c, j.enforces
 		}
-		if room := maxArgs - len(c.args); room > 0 {
-			c.args = append(c.args, ev.Text[:min(room, len(ev.Text))]...)
+		if left := maxArgs - len(c.args); left > 0 {
+			c.args = append(c.args, ev.Text[:min(left, len(ev.Text))]...)
 		}
 		return c, false
 	case chat.BlockStop:

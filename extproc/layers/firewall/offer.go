@@ -67,8 +67,8 @@ func (s *state) filterTools(x *pipeline.Exchange) (removed int, err error) {
 // dropSearch disables a web search that the request's profile or hints enable, and returns the number of disabled tools.
 func (s *state) dropSearch(x *pipeline.Exchange) int {
 	p := x.Request.Profile
-	wants := func(p *chat.Params) bool { return p.WebSearch != nil && *p.WebSearch }
-	if p == nil || !wants(&p.Default) && !wants(&p.Locked) || !s.objects(x, webSearch) {
+	enables := func(p *chat.Params) bool { return p.WebSearch != nil && *p.WebSearch }
+	if p == nil || !enables(&p.Default) && !enables(&p.Locked) || !s.objects(x, webSearch) {
 		return 0
 	}
 	r := *x.Request

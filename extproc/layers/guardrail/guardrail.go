@@ -197,11 +197,11 @@ func (h *Hook) refusePrivate(x *pipeline.Exchange, stage policy.TagStage) *fault
 
 // refusal is the client's error, with the hook's message as such.
 func (h *Hook) refusal(stage policy.TagStage, v *verdict) *fault.Fault {
-	what := "request"
+	subject := "request"
 	if stage == policy.StageResponse {
-		what = "model's answer"
+		subject = "model's answer"
 	}
-	text := fmt.Sprintf("the guardrail %q refused the %s", h.Name, what)
+	text := fmt.Sprintf("the guardrail %q refused the %s", h.Name, subject)
 	if message := strings.ToValidUTF8(v.Message, ""); message != "" {
 		text += ": " + message
 	}

@@ -142,7 +142,7 @@ func TestF01WhatCannotBeLookedInto(t *testing.T) {
 		{layer.Off, layer.All, "", ""},
 	} {
 		l := newLayer(row.mode)
-		l.Unread = row.refuse
+		l.RefuseParts = row.refuse
 		for want, list := range map[*string][]func() *pipeline.Exchange{&row.tokens: tokens, &row.media: media} {
 			for i, of := range list {
 				x, got := of(), ""

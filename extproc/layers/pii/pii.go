@@ -44,11 +44,11 @@ const (
 
 // Layer detects, masks or refuses. Safe for concurrent use.
 type Layer struct {
-	Mode   Mode   // "" means Detect
-	Unread Refuse // "" means Tokens
-	Finder *pii.Memo
-	Names  Names
-	Secret func() []byte // from which tenants' keys of placeholders are derived
+	Mode        Mode   // "" means Detect
+	RefuseParts Refuse // "" means Tokens
+	Finder      *pii.Memo
+	Names       Names
+	Secret      func() []byte // from which tenants' keys of placeholders are derived
 }
 
 var (

@@ -31,7 +31,7 @@ func (u unsearchable) parts() int {
 
 // refuseUnsearchable refuses a request with parts that the operator does not allow to be sent unsearched.
 func (l Layer) refuseUnsearchable(u unsearchable) error {
-	refused := cmp.Or(l.Unread, Tokens)
+	refused := cmp.Or(l.RefuseParts, Tokens)
 	switch {
 	case refused != None && u.tokens != "":
 		f := fault.Newf(fault.InvalidRequest, "%s has tokens or vectors in the place of text, in which this gateway cannot look for personal data: "+

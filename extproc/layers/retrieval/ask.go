@@ -130,8 +130,8 @@ func (l Layer) externalQuestion(ctx context.Context, x *pipeline.Exchange, q *Qu
 	}
 	masks := false
 	if l.Guard != nil {
-		_, does := l.Guard.Guard(&x.Principal, x.Hints.SecurityClass)
-		masks = does == "mask" || does == "block"
+		_, mode := l.Guard.Guard(&x.Principal, x.Hints.SecurityClass)
+		masks = mode == "mask" || mode == "block"
 	}
 	for _, s := range spans {
 		if s.Type.Forbidden() {

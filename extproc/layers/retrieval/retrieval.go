@@ -78,11 +78,11 @@ type PersonalData interface {
 
 // Layer adds results. The zero value has no sources. Safe for concurrent use.
 type Layer struct {
-	Sources    []Source
-	In         []string   // pipeline profiles, in addition to full
-	Subsystems rule.Names // whose requests get results; empty: all
-	MaxResults int
-	MaxTokens  int // of all results together
+	Sources      []Source
+	ProfileNames []string   // pipeline profiles, in addition to full
+	Subsystems   rule.Names // whose requests get results; empty: all
+	MaxResults   int
+	MaxTokens    int // of all results together
 
 	Guard    pipeline.Guarding // reports whether personal data of a request are masked
 	Personal PersonalData
@@ -98,7 +98,7 @@ var (
 func (Layer) Name() string { return Name }
 
 // Profiles implements pipeline.Layer.
-func (l Layer) Profiles() []string { return l.In }
+func (l Layer) Profiles() []string { return l.ProfileNames }
 
 // Applies reports whether a source applies to the request. Requests to enclaves, or with end-to-end encryption, are not changed. Deferred requests run several
 // times, and must be the same each time.

@@ -54,7 +54,7 @@ func source(name string, f Finder) Source {
 }
 
 func layer(sources ...Source) Layer {
-	return Layer{Sources: sources, In: []string{pipeline.ProfileStandard}, MaxResults: 5, MaxTokens: 1000}
+	return Layer{Sources: sources, ProfileNames: []string{pipeline.ProfileStandard}, MaxResults: 5, MaxTokens: 1000}
 }
 
 func exchange(tb testing.TB, d wire.Dialect, body string) *pipeline.Exchange {
@@ -250,7 +250,7 @@ func TestC17WhoseRequestsGetResults(t *testing.T) {
 	}{
 		"any":                             {want: true},
 		"another profile":                 {x: func(x *pipeline.Exchange) { x.Profile = pipeline.ProfileFast }},
-		"a profile that is listed":        {l: func(l *Layer, _ *Source) { l.In = []string{"fast"} }, x: func(x *pipeline.Exchange) { x.Profile = "fast" }, want: true},
+		"a profile that is listed":        {l: func(l *Layer, _ *Source) { l.ProfileNames = []string{"fast"} }, x: func(x *pipeline.Exchange) { x.Profile = "fast" }, want: true},
 		"the full profile":                {x: func(x *pipeline.Exchange) { x.Profile = pipeline.ProfileFull }, want: true},
 		"the user's own provider key":     {x: func(x *pipeline.Exchange) { x.ProtectOnly = true }},
 		"an enclave":                      {x: func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyTEE }},

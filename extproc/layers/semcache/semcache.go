@@ -199,7 +199,7 @@ type found struct {
 
 // search finds the stored answer to the most similar question. minSimilarity can raise the threshold, but not lower it.
 func (l Layer) search(ctx context.Context, t *cache.Ticket, q *semantic.Question, p semantic.Place, minSimilarity float64) (found, Result) {
-	rows, now, err := l.Index.Look(ctx, q.Tenant, p, l.Store.Now())
+	rows, now, err := l.Index.Lookup(ctx, q.Tenant, p, l.Store.Now())
 	t.RecordState(now, err)
 	ready := l.Model.Ready()
 	switch {
