@@ -73,6 +73,13 @@ func wantStoreFails(t testing.TB, l *Ledger, reason string) {
 	}
 }
 
+// isEmpty reports whether the store has everything.
+func (p *pending) isEmpty() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.requests)+len(p.kept) == 0
+}
+
 // wantWritten waits until all entries are in the store.
 func wantWritten(t testing.TB, l *Ledger) {
 	t.Helper()

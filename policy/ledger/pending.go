@@ -61,13 +61,6 @@ func (p *pending) all() []*chargelog.Entry {
 	return all
 }
 
-// isEmpty reports whether the store has everything.
-func (p *pending) isEmpty() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.requests)+len(p.kept) == 0
-}
-
 func (p *pending) resource(id string) (Kept, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

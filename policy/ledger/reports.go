@@ -147,6 +147,17 @@ func (l *Ledger) LayerSums(ctx context.Context, q Query) (sums []LayerSum, err e
 	return v.SavingsReport(ctx, q)
 }
 
+// AtProvider sums the requests that a provider answered in a period, by model. Requests older than the retention are not included.
+func (l *Ledger) AtProvider(ctx context.Context, p policy.ProviderID, from, to time.Time) (rows []UsageRow, err error) {
+	defer asUnavailable(&err)
+	v, err := l.view(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("usage at %s: %w", p, err)
+	}
+	defer v.Close()
+	return v.AtProvider(ctx, p, from, to)
+}
+
 // Requests reads the selected requests, latest first. Requests older than the retention are deleted, and refusals are only stored as counters.
 func (l *Ledger) Requests(ctx context.Context, f RequestFilter) (list []Request, err error) {
 	defer asUnavailable(&err)
