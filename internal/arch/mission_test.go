@@ -198,8 +198,8 @@ func isBuilt(name string, file *ast.File) bool {
 // skips reports whether a test may skip itself.
 func skips(f *ast.FuncDecl) (found bool) {
 	ast.Inspect(f.Body, func(n ast.Node) bool {
-		if s, ok := n.(*ast.SelectorExpr); ok && strings.HasPrefix(s.Sel.Name, "Skip") {
-			found = true
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			found = found || slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, s.Sel.Name)
 		}
 		return !found
 	})

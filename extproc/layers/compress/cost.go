@@ -7,6 +7,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/transcript"
+	"bardo.money/gateway/internal/jsonx"
 )
 
 // A change of what was sent before invalidates the provider's prompt cache from there on: the rest of the prompt is written to it again, at its price. So
@@ -59,14 +60,27 @@ const (
 	longLifetime = time.Hour
 )
 
-var longMark = []byte(`"1h"`)
+var (
+	longMark  = []byte(`"1h"`)
+	markWords = jsonx.WordsOf("cache_control")
+)
 
-// lifetimeOf is the lifetime of a request's prompt in the provider's cache.
+// lifetimeOf is the lifetime of a request's prompt in the provider's cache. A client requests the longer one with "cache_control": {"ttl": "1h"}.
 func lifetimeOf(r *chat.Request) time.Duration {
-	if bytes.Contains(r.Doc.Bytes, longMark) {
-		return longLifetime
+	if !r.Doc.Stats.Keys.Meets(&markWords) {
+		return lifetime
 	}
-	return lifetime
+	for b := r.Doc.Bytes; ; {
+		at := bytes.LastIndex(b, longMark)
+		if at < 0 {
+			return lifetime
+		}
+		const space = " \t\r\n"
+		b = bytes.TrimRight(b[:at], space)
+		if name, ok := bytes.CutSuffix(b, []byte(":")); ok && bytes.HasSuffix(bytes.TrimRight(name, space), []byte(`"ttl"`)) {
+			return longLifetime
+		}
+	}
 }
 
 // bytesPerToken is the estimated length of a token.

@@ -29,7 +29,7 @@ func reading(answers int, ttl string) string {
 	}
 	use(0, "a", long("old"))
 	use(1, "a", long("new"))
-	use(2, "much", strings.Repeat(long("much"), 4))
+	use(2, "1h", strings.Repeat(long("much"), 4))
 	for i := range answers {
 		say("assistant", fmt.Sprint("Yes ", i))
 		say("user", fmt.Sprint("And ", i, "?"))
