@@ -194,7 +194,7 @@ func TestPitfall10APayerWhoEmptiesTheWallet(t *testing.T) {
 	if got := next.sign(t).send(t, g, chatBody(false)); got.Status != http.StatusBadRequest {
 		t.Errorf("%d %s", got.Status, got.Body)
 	}
-	settle(t, c, 1) // before it was known what the request costs
+	settle(t, c, 1)                                            // before it was known what the request costs
 	if has := creditOf(t, g, wallet); has != next.Value-owed { // no fee, since nothing was served
 		t.Errorf("the wallet has a credit of %d", has)
 	}
