@@ -140,7 +140,7 @@ func (g deferredRunner) Expired(r *deferred.Request) stream.Reply {
 	x.ID = r.ID
 	x.initReport(g.Gateway)
 	x.bill.Open(g.meter, x, x.ID)
-	return x.report.Error(fault.Newf(fault.UpstreamTimeout, "no provider answered this deferred request by its time"))
+	return x.report.Error(fault.Newf(fault.UpstreamTimeout, "no provider answered this deferred request before its deadline"))
 }
 
 // Target implements deferred.Runner.

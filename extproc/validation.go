@@ -13,7 +13,7 @@ func (x *exchange) retryInvalid(a *reading.Answer, j *review.Validation) *upstre
 	x.charge(a)
 	x.recordAnswered(a, "schema")
 	x.trace.Attempts[len(x.trace.Attempts)-1].Reason = (&upstream.Failure{Kind: upstream.WrongForm}).Reason()
-	x.recordDecision(upstream.Decision{Move: upstream.ValidationRetry, Why: "the model is told what is wrong with its answer"})
+	x.recordDecision(upstream.Decision{Move: upstream.ValidationRetry, Why: "the answer is repeated with a description of what is wrong"})
 	r := &failedValidation{a: a, j: j}
 	if x.failedValidation != nil && x.failedValidation.at(&a.By) {
 		r.correction = x.failedValidation.correction

@@ -36,9 +36,14 @@ func (s *Store) List(ctx context.Context, name policy.Account) (Listing, error) 
 	return Listing{Stats: t.Stats, Epoch: t.epoch, Count: len(all), Bytes: t.size.Size(), Entries: all[:min(len(all), MaxListed)]}, nil
 }
 
-// Tenants are the accounts that have entries in memory, or that used the store in the last MaxStale. With a shared store, they include those whose entries this
-// gateway has stored and the shared store still has.
-func (s *Store) Tenants() (names []policy.Account) {
+// Tenants are the accounts that have entries, those of a shared store included, or that used the store in the last MaxStale; some may be there twice. An error
+// means that a shared store did not answer.
+func (s *Store) Tenants(ctx context.Context) (names []policy.Account, err error) {
+	if s.shared != nil {
+		if names, err = s.shared.Tenants(ctx); err != nil {
+			return nil, err
+		}
+	}
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
@@ -47,7 +52,7 @@ func (s *Store) Tenants() (names []policy.Account) {
 		}
 		sh.mu.Unlock()
 	}
-	return names
+	return names, nil
 }
 
 // Remove deletes a tenant's entries for which the predicate is true, and returns their number. Answers to requests in flight are still stored. An error means

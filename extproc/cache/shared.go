@@ -21,7 +21,8 @@ type Shared interface {
 	Count(name policy.Account, k Key, n Stats)
 	// Entered asynchronously deletes the entries of an agent from other regimes. It does not block.
 	Entered(name policy.Account, m Market)
-	// List, Matching, Remove and Flush are those of Store. Entries of a listing have no content.
+	// Tenants, List, Matching, Remove and Flush are those of Store. Entries of a listing have no content.
+	Tenants(ctx context.Context) ([]policy.Account, error)
 	List(ctx context.Context, name policy.Account) (Listing, error)
 	Matching(ctx context.Context, name policy.Account, which func(*Entry) bool) (int, error)
 	Remove(ctx context.Context, name policy.Account, which func(*Entry) bool) (int, error)

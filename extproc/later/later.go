@@ -49,7 +49,7 @@ func Parse(v *request.View, enabled bool) (time.Duration, error) {
 	case !enabled:
 		return 0, fault.Newf(fault.InvalidRequest, "X-Bardo-Defer: this gateway answers no requests later (deferred.mode)")
 	case v.Principal.Account == "":
-		return 0, fault.Newf(fault.InvalidAPIKey, "X-Bardo-Defer: an answer that comes later belongs to an API key: send one")
+		return 0, fault.Newf(fault.InvalidAPIKey, "X-Bardo-Defer: a deferred answer belongs to an API key: send one")
 	case v.OwnKey.IsSet():
 		return 0, fault.Newf(fault.InvalidRequest, "X-Bardo-Defer: a request with X-Bardo-Upstream-Key is answered now, because the key is not stored")
 	}
@@ -70,7 +70,7 @@ func Check(v *request.View, encrypts bool) error {
 	sub := v.Hints.Subsystem
 	switch secret := IsSecret(v); {
 	case v.Request.Stream:
-		return fault.Newf(fault.InvalidRequest, "X-Bardo-Defer: an answer that comes later is not streamed: leave out stream")
+		return fault.Newf(fault.InvalidRequest, "X-Bardo-Defer: a deferred answer is not streamed: leave out stream")
 	case sub != "" && !intent.Offline(sub):
 		return fault.Newf(fault.InvalidRequest, "X-Bardo-Defer: the subsystem %s needs its answers now; dreams, and the other subsystems that work offline, may wait", fault.Clip(sub))
 	case v.NeedsEnclave():

@@ -39,7 +39,7 @@ func (postpaid) Stand(context.Context, string) error { return nil }
 func (b *Bill) Stand(ctx context.Context, owner string, input int64) error {
 	p, ok := b.payer.(Lasting)
 	if !ok {
-		return fault.Newf(fault.InvalidRequest, "X-Bardo-Defer: a request that is paid for by itself cannot be answered later: use an API key")
+		return fault.Newf(fault.InvalidRequest, "X-Bardo-Defer: a request with a payment of its own cannot be deferred: use an API key")
 	}
 	if err := p.Stand(ctx, owner); err != nil {
 		return unpaid(err)

@@ -236,7 +236,7 @@ func unpaid(err error) error {
 		return fault.New(fault.InsufficientFunds, "this key is blocked until a deposit: its last answer cost more than it had", err)
 	}
 	if short.Needed == 0 {
-		return fault.New(fault.InsufficientFunds, "nothing is left of this key's balance: deposit", err)
+		return fault.New(fault.InsufficientFunds, "the balance of this key is used up: make a deposit", err)
 	}
 	return fault.New(fault.InsufficientFunds, fmt.Sprintf("this request may cost up to $%s and $%s is available: deposit, or set a lower max_tokens",
 		short.Needed, max(short.Available, 0)), err)

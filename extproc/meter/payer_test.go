@@ -190,7 +190,7 @@ func TestRefusalsSayHowMuchIsMissing(t *testing.T) {
 	}{
 		{ledger.ErrAmount, "any balance holds"},
 		{&ledger.InsufficientError{Blocked: true}, "blocked until a deposit"},
-		{&ledger.InsufficientError{}, "nothing is left"},
+		{&ledger.InsufficientError{}, "is used up"},
 		{&ledger.InsufficientError{Needed: 7, Available: -3}, "$0.000007 and $0.000000 is available"},
 	} {
 		f, ok := errors.AsType[*fault.Fault](unpaid(row.err))

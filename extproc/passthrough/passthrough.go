@@ -141,7 +141,7 @@ func (c *call) choose(ctx context.Context) error {
 func (c *call) use(id, vendor policy.ProviderID) error {
 	p, ok := c.Direct(id)
 	if !ok || p.Adapter.Name() != string(vendor) {
-		return fault.Newf(fault.RequiresDirectKey, "%s %s is about what a provider keeps, which takes a key of your own there (providers.direct)",
+		return fault.Newf(fault.RequiresDirectKey, "%s %s concerns data that a provider stores, and needs a key of your own there (providers.direct)",
 			c.Head.Method, fault.Clip(c.Head.Path))
 	}
 	c.id, c.p = id, p

@@ -19,7 +19,7 @@ func (v *View) FilterByOccasion(f policy.Feature) error {
 		return reason != ""
 	})
 	if len(v.Found) == 0 && withheld != "" {
-		return fault.Newf(fault.InvalidRequest, "the operator does not let agents have this now: %s", withheld)
+		return fault.Newf(fault.InvalidRequest, "the operator does not allow agents this now: %s", withheld)
 	}
 	return nil
 }

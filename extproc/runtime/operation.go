@@ -16,7 +16,7 @@ func (rt *Config) UnservedReason(req *chat.Request, to *policy.Resolution) strin
 	case req.Op == chat.Embed && p.Adapter.Dialect(*to, p.Endpoint, req.Dialect) != req.Dialect:
 		return "the model makes no embeddings there"
 	case req.TurnError != nil && p.Adapter.Dialect(*to, p.Endpoint, req.Dialect) != req.Dialect:
-		return "a turn of a conversation cannot say what the request asks for"
+		return "chat completions have no equivalent of what the request asks for"
 	case req.Op == chat.Embed, req.Op == chat.Modality:
 	case slices.Contains(to.Features, policy.Embeddings):
 		return "the model makes embeddings alone"

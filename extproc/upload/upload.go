@@ -108,7 +108,7 @@ func announced(hd *stream.Head) int {
 const overloadedTime = 2 * time.Second
 
 func overloaded() error {
-	f := fault.Newf(fault.Overloaded, "the bodies of the requests under way take all the memory that they may have: try again shortly")
+	f := fault.Newf(fault.Overloaded, "the bodies of the requests in flight use all the memory allowed for them: try again shortly")
 	f.RetryAfter = overloadedTime
 	return f
 }

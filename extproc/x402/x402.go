@@ -259,8 +259,8 @@ func (p *payer) refuse(ctx context.Context, err error, known *book.Payment, amou
 		return fault.New(fault.PaymentReplayed, err.Error()+": a payment pays for one request", &meter.Challenge{Header: p.Headers(nil)})
 	case errors.Is(err, till.ErrUnsettled):
 		p.state = *known
-		f := fault.New(fault.Unavailable, "the payment is being settled, and the request was not served: do not pay again. When the payment has arrived, it is the credit of the wallet, less what that "+
-			"owed for earlier payments, which a request with X-Bardo-Wallet is told of", &meter.Challenge{Header: p.Headers(nil)})
+		f := fault.New(fault.Unavailable, "the payment is being settled, and the request was not served: do not pay again. When the payment has arrived, it is credit of the wallet, less what that "+
+			"owed for earlier payments; a request with X-Bardo-Wallet shows that amount", &meter.Challenge{Header: p.Headers(nil)})
 		f.Final = true
 		return f
 	case errors.Is(err, context.Canceled):

@@ -34,7 +34,7 @@ type Config struct {
 	Telemetry Telemetry `key:"telemetry" doc:"Logs and events."`
 	Audit     Audit     `key:"audit" doc:"The audit log."`
 
-	Notifications Notifications `key:"notifications" doc:"What operators are told by Telegram, Discord or webhooks (bardo notify test sends one)."`
+	Notifications Notifications `key:"notifications" doc:"Notifications of operators by Telegram, Discord or webhooks (bardo notify test sends one)."`
 
 	kinds    kindsOf             // of the providers that can be configured
 	appeared []policy.ProviderID // in the order in which the file names them
@@ -272,7 +272,7 @@ type PII struct {
 	PhoneRegions []string              `key:"phone_regions" doc:"Countries whose national phone numbers are known without a word such as phone before them, as ISO 3166 codes."`
 	Patterns     map[string]PIIPattern `key:"patterns" doc:"Further types of values, by name."`
 	Names        PIINames              `key:"names" doc:"Names in texts, which models.entities finds."`
-	RefuseUnread string                `key:"refuse_unread" default:"tokens" oneof:"tokens all none" doc:"Which requests are refused, where values are masked or refused, for parts that cannot be looked into: lists of tokens or vectors in the place of texts; pictures, sound and files, too; or none."`
+	RefuseUnread string                `key:"refuse_unread" default:"tokens" oneof:"tokens all none" doc:"Which requests are refused, where values are masked or refused, for parts that cannot be looked into: lists of tokens or vectors instead of texts; pictures, sound and files, too; or none."`
 	Secret       Secret                `key:"secret" doc:"What placeholders are derived from. Gateways with the same one give the same value the same placeholder. Without it, the pepper of the ledger."`
 }
 

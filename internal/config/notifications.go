@@ -14,18 +14,18 @@ import (
 // Notifications configures notifications to operators.
 type Notifications struct {
 	TelegramToken  Secret    `key:"telegram_token" doc:"Token of a Telegram bot, which sends the notifications to telegram_chat."`
-	TelegramChat   string    `key:"telegram_chat" doc:"The chat that is told: its number, or @name of a channel. The bot must be a member."`
+	TelegramChat   string    `key:"telegram_chat" doc:"The chat that receives them: its number, or @name of a channel. The bot must be a member."`
 	TelegramAPI    URL       `key:"telegram_api" default:"https://api.telegram.org" doc:"Address of the Telegram Bot API, which may be a server of your own."`
 	DiscordWebhook Secret    `key:"discord_webhook" doc:"URL of a webhook of a Discord channel, https://discord.com/api/webhooks/…. Who has it can write to the channel, so it is shown nowhere."`
 	Webhooks       []Webhook `key:"webhooks" doc:"Further receivers, at most 8, which get each notification as JSON by POST."`
 
-	Topics []string `key:"topics" oneof:"provider budget spend ledger payment usage" doc:"What is told: a provider that is down or back, or refuses the gateway's key; a budget that is nearly or wholly spent; spending far above that of the days before; a ledger that cannot be written, or can be again; payments that were lost, low gas, and purchases of credit that failed; each day's usage by key. Without it, all but usage."`
+	Topics []string `key:"topics" oneof:"provider budget spend ledger payment usage" doc:"Which are sent: a provider that is down or back, or refuses the gateway's key; a budget that is nearly or wholly spent; spending far above that of the days before; a ledger that cannot be written, or can be again; payments that were lost, low gas, and purchases of credit that failed; each day's usage by key. Without it, all but usage."`
 
 	Private  bool          `key:"private_addresses" doc:"Receivers may have private, loopback and link-local addresses, and be reached without TLS. Without it, such addresses are refused when the connection is made, whatever the name says."`
-	DownFor  Interval      `key:"down_for" default:"1m" doc:"How long a provider must be down before that is told; 0 or off: not at all long. Where it is back sooner, nothing is told."`
-	Quiet    time.Duration `key:"quiet" default:"15m" doc:"The least time between two notifications of the same thing. What happens meanwhile is counted, and told at its end."`
+	DownFor  Interval      `key:"down_for" default:"1m" doc:"How long a provider must be down before it is reported; 0 or off: it is reported immediately. A provider that is back sooner is not reported."`
+	Quiet    time.Duration `key:"quiet" default:"15m" doc:"The least time between two notifications of the same thing. What happens meanwhile is counted, and reported at its end."`
 	PerHour  int           `key:"per_hour" default:"30" min:"1" max:"1000" doc:"The most notifications in an hour. Further ones wait, and those whose matter is over by then are not sent; those of the ledger do not wait."`
-	NearPct  int           `key:"budget_near_pct" default:"80" min:"1" max:"99" doc:"How much of a key's, project's or owner's limit for the day or month is spent when that is told, in percent. It is told again when all is spent."`
+	NearPct  int           `key:"budget_near_pct" default:"80" min:"1" max:"99" doc:"How much of a key's, project's or owner's limit for the day or month is spent when it is reported, in percent. It is reported again when all is spent."`
 	Factor   int           `key:"spend_factor" default:"3" min:"2" max:"1000" doc:"Spending of a day is out of the ordinary beyond so many times the median of the days with spending among the 14 before, of which there must be three."`
 	LeastUSD policy.Micro  `key:"spend_least_usd" default:"1" doc:"Spending of a day below this is never out of the ordinary."`
 }

@@ -45,7 +45,7 @@ var about = map[Reason]string{
 	Debug: "the enclave runs in debug mode", Stale: "the receipt is older than 30 s", Future: "the receipt is from the future", Signature: "the receipt is not signed by a known key",
 	Nonce: "the receipt is of another request", Model: "the receipt is of another model", Measurement: "the enclave is not one of those that are trusted",
 	Hash: "the receipt is of another answer", Encoded: "the answer is compressed", Truncated: "the answer has no end", Endpoint: "answers of this endpoint are not attested",
-	Unreadable: "the answer cannot be read", BadSchema: "the answer does not follow its schema", Unsent: "an error was sent in the place of the answer",
+	Unreadable: "the answer cannot be read", BadSchema: "the answer does not follow its schema", Unsent: "an error was sent instead of the answer",
 }
 
 // Error returns the reason's message. It quotes nothing of a receipt.

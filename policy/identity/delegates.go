@@ -209,7 +209,7 @@ func (v *Delegates) prove(d *delegated, r auth.Request) (body [32]byte, err erro
 	now, at := v.agents.o.Now(), time.Unix(p.Time, 0)
 	switch off := now.Sub(at); {
 	case off > proofWindow || off < -proofWindow:
-		return body, fault.Newf(fault.InvalidAPIKey, "the proof of the request is not of now: its time may be off by %s", proofWindow)
+		return body, fault.Newf(fault.InvalidAPIKey, "the proof of the request is too old, or its time is in the future: it may differ from the gateway's by %s", proofWindow)
 	case at.Before(v.started.Truncate(time.Second)): // it may have been used before the gateway started
 		return body, fault.Newf(fault.InvalidAPIKey, "the proof of the request was made before the gateway started: sign the request again")
 	}

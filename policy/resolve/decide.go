@@ -287,7 +287,7 @@ func (d *ranking) fault() error {
 	case d.n.zero:
 		return fault.Newf(fault.T0HasNoModel, "%s is served only by a model that costs nothing, and there is none: decide it by rules, or list a model with prices of 0", rulesOnly)
 	case d.n.private || d.n.sealed:
-		return d.withRefusals(fault.Newf(fault.NoPrivateProvider, "no provider keeps this request as private as it has to be%s", d.privateRemedy()))
+		return d.withRefusals(fault.Newf(fault.NoPrivateProvider, "no provider meets the privacy requirement of this request%s", d.privateRemedy()))
 	case d.allBarred():
 		f := fault.Newf(fault.KeyRestricted, "the plan of this key includes no provider that could serve this request")
 		f.Plain = true

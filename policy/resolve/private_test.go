@@ -72,18 +72,18 @@ func TestNoPrivateProviderSaysWhatToDo(t *testing.T) {
 		{
 			"none is private", alone,
 			policy.Intent{Subsystem: "curator", Security: policy.SecurityPrivate},
-			"no provider keeps this request as private as it has to be: the operator can configure Venice, or a custom provider with private: true; " +
+			"no provider meets the privacy requirement of this request: the operator can configure Venice, or a custom provider with private: true; " +
 				"open: the request is private, and it may retain what it gets",
 		},
 		{
 			"the private one does not have the model", openAndPrivate,
 			policy.Intent{Model: "plain", Security: policy.SecurityPrivate},
-			`no provider keeps this request as private as it has to be; open: the request is private, and it may retain what it gets; vault: the model "plain" does not exist at vault`,
+			`no provider meets the privacy requirement of this request; open: the request is private, and it may retain what it gets; vault: the model "plain" does not exist at vault`,
 		},
 		{
 			"the private one has no encryption", openAndPrivate,
 			policy.Intent{Subsystem: "curator", PrivacyTier: policy.PrivacyEndToEnd},
-			"no provider keeps this request as private as it has to be; open: the request is private, and it may retain what it gets; vault: the request's privacy tier is e2e, which it does not offer",
+			"no provider meets the privacy requirement of this request; open: the request is private, and it may retain what it gets; vault: the request's privacy tier is e2e, which it does not offer",
 		},
 	} {
 		t.Run(row.about, func(t *testing.T) {

@@ -101,7 +101,11 @@ func (c *Cache) tenants(ctx context.Context) ([]policy.Account, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := append(c.Answers.Tenants(), append(keys, "", policy.FreePool)...)
+	all, err := c.Answers.Tenants(ctx)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	all = append(all, append(keys, "", policy.FreePool)...)
 	slices.Sort(all)
 	return slices.Compact(all), nil
 }

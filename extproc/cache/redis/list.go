@@ -2,6 +2,8 @@ package redis
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	redigo "github.com/gomodule/redigo/redis"
 
@@ -11,6 +13,51 @@ import (
 
 // scanCount is the number of entries that are scanned, and deleted, in one step.
 const scanCount = 500
+
+// Tenants implements cache.Shared.
+func (s *Store) Tenants(ctx context.Context) (names []policy.Account, err error) {
+	s.drain()
+	for cursor := "0"; ; {
+		found, next, err := s.someTenants(ctx, cursor)
+		if err != nil {
+			return nil, err
+		}
+		if names, cursor = append(names, found...), next; cursor == "0" {
+			slices.Sort(names)
+			return slices.Compact(names), nil // a scan may return a tenant repeatedly
+		}
+	}
+}
+
+// someTenants returns some of the tenants that have entries, and the cursor of the next ones; "0" after the last one.
+func (s *Store) someTenants(ctx context.Context, cursor string) (names []policy.Account, next string, err error) {
+	c, err := s.conn(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = c.Close() }()
+	reply, err := redigo.Values(c.Do("ZSCAN", s.prefix+"sizes", cursor, "COUNT", scanCount))
+	if err != nil {
+		return nil, "", err
+	}
+	var sizes []string // tenants, each followed by its size
+	if _, err := redigo.Scan(reply, &next, &sizes); err != nil {
+		return nil, "", err
+	}
+	for ; len(sizes) > 1; sizes = sizes[2:] {
+		sealed, err := redigo.Bytes(c.Do("HGET", s.prefix+"i:"+sizes[0], "a"))
+		if errors.Is(err, redigo.ErrNil) { // it has just expired, or an earlier version wrote it
+			continue
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		if name, err := s.open(sealed, "account", sizes[0]); err == nil {
+			names = append(names, policy.Account(name))
+		}
+	}
+	return names, next, nil
+}
 
 // List implements cache.Shared.
 func (s *Store) List(ctx context.Context, name policy.Account) (l cache.Listing, err error) {

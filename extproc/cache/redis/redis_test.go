@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -130,6 +131,41 @@ func TestC18GatewaysShareAnswers(t *testing.T) {
 	}
 	if late := open(t, redis.Options{URL: server.URL()}); late.Get(t, "k", 1) != "the answer" { // after a restart, too
 		t.Error("a gateway that starts later does not have the answer")
+	}
+}
+
+// TestGatewaysKnowTheAccountsOfAllEntries, so that an operator's flush of everything leaves none: also those of wallets, which no list of keys has.
+func TestGatewaysKnowTheAccountsOfAllEntries(t *testing.T) {
+	server := redistest.Start(t)
+	a, b := open(t, redis.Options{URL: server.URL()}), open(t, redis.Options{URL: server.URL()})
+	const wallets = 1200 // more than one scan returns
+	var want []policy.Account
+	for n := range wallets {
+		name := policy.Account(fmt.Sprintf("wallet_%04d", n))
+		a.Answer(t, name, 1, "an answer")
+		want = append(want, name)
+	}
+	a.Answer(t, "wallet_0007", 2, "another")
+	tenants := func(g *gateway) []policy.Account {
+		t.Helper()
+		got, err := g.Store.Tenants(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(got)
+		return slices.Compact(got)
+	}
+	tenants(a) // it writes what waits
+	if got := tenants(b); !slices.Equal(got, want) {
+		t.Fatalf("b knows %d accounts, want %d", len(got), len(want))
+	}
+	for _, name := range want[1:] {
+		if _, n, err := b.Store.Flush(t.Context(), name); n == 0 || err != nil {
+			t.Fatalf("b flushes %d entries of %s: %v", n, name, err)
+		}
+	}
+	if got := tenants(open(t, redis.Options{URL: server.URL()})); !slices.Equal(got, want[:1]) {
+		t.Errorf("after the flush there are %v, want %v", got, want[:1])
 	}
 }
 

@@ -312,7 +312,7 @@ func (s *Store) writePut(id string, p *put) error {
 	now := time.Now()
 	life, questionLife := p.entry.Expires.Add(cache.MaxStale).Sub(now), p.entry.Expires.Sub(now)
 	_, err = s.run(context.Background(), putScript, s.prefix, tenant, id, p.epoch, ms(life), len(body)+len(heading)+len(row)+overhead, body, heading,
-		p.place, row, ms(questionLife), s.o.MaxBytes)
+		p.place, row, ms(questionLife), s.o.MaxBytes, s.seal([]byte(p.tenant), "account", tenant))
 	return err
 }
 

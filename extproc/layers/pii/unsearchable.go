@@ -34,7 +34,7 @@ func (l Layer) refuseUnsearchable(u unsearchable) error {
 	refused := cmp.Or(l.RefuseParts, Tokens)
 	switch {
 	case refused != None && u.tokens != "":
-		f := fault.Newf(fault.InvalidRequest, "%s has tokens or vectors in the place of text, in which this gateway cannot look for personal data: "+
+		f := fault.Newf(fault.InvalidRequest, "%s has tokens or vectors instead of text, in which this gateway cannot look for personal data: "+
 			"send the text, as a string (pipeline.pii.refuse_unread)", u.tokens)
 		f.Param = u.tokens
 		return f

@@ -179,7 +179,7 @@ func unsupportedMember(member string) error {
 		return wire.Invalid(member, "prompt must be one string: no provider of this model serves /v1/completions itself, and a turn of a conversation is "+
 			"one text; send a request for each prompt, and no tokens")
 	}
-	return wire.Invalid(member, "%s is not to be had: no provider of this model serves /v1/completions itself, and a turn of a conversation cannot say it", member)
+	return wire.Invalid(member, "%s is not supported for this model: none of its providers serves /v1/completions, and chat completions have no equivalent", member)
 }
 
 // Error returns the body of a JSON error, which is the same in all of OpenAI's formats.

@@ -51,7 +51,7 @@ func callPath(req *chat.Request, to policy.Resolution, at provider.Endpoint) (st
 	name := strings.TrimPrefix(cmp.Or(to.Upstream, string(to.Model)), "models/")
 	for part := range strings.SplitSeq(name, "/") {
 		if part == "" || part == "." || part == ".." {
-			f := fault.Newf(fault.InvalidRequest, "the model %q is no name of a model of this provider", name)
+			f := fault.Newf(fault.InvalidRequest, "%q is not a model of this provider", name)
 			f.Param = "model"
 			return "", f
 		}

@@ -59,7 +59,7 @@ func (w *writer) messages() error {
 	}
 	w.turns(w.withSwitch())
 	if len(w.Dst) == start {
-		return wire.Invalid("messages", "messages say nothing that this provider can be told")
+		return wire.Invalid("messages", "messages hold no content that can be sent to this provider")
 	}
 	w.Dst = slices.Delete(w.Dst, start, start+1) // every message starts with a comma, which is removed from the first
 	w.Raw("]")

@@ -72,7 +72,7 @@ func (w *writer) conversation() error {
 		w.Raw("}")
 	}
 	if !w.items {
-		return wire.Invalid("messages", "messages say nothing that this provider can be told")
+		return wire.Invalid("messages", "messages hold no content that can be sent to this provider")
 	}
 	w.Raw("]")
 	return nil

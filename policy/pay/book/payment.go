@@ -144,7 +144,7 @@ FROM payment WHERE payer = ?`, p.From.String()).Scan(&open, &failed)
 	case err != nil:
 		return err
 	case failed > 0 && !l.Failed:
-		return &pay.Refusal{Reason: pay.ReasonBlocked, Detail: "an earlier payment of this wallet could not be settled after its request was served: pay by scheme exact, or use an API key"}
+		return &pay.Refusal{Reason: pay.ReasonBlocked, Detail: "an earlier payment of this wallet could not be settled: pay by scheme exact, or use an API key"}
 	case l.Exposure > 0 && open.Plus(p.Value) > l.Exposure:
 		return &pay.Refusal{Reason: pay.ReasonExposure, Detail: fmt.Sprintf("payments of this wallet over %s USD are not settled yet, and at most %s may be: wait for them", open, l.Exposure)}
 	}

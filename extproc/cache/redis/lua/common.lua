@@ -1,6 +1,6 @@
 -- What all scripts begin with. ARGV[1] is the prefix of every key, ARGV[2] the tenant's name.
 --
---   i:TENANT        hash: e the epoch, n the number of removals, and for each entry NAME size|PLACE|heading
+--   i:TENANT        hash: e the epoch, n the number of removals, a the encrypted account, and for each entry NAME size|PLACE|heading
 --   r:TENANT        sorted set: NAME by the time of its last use, in microseconds
 --   u:TENANT        hash: H hits, M misses, S saved; and for each entry NAME its hits
 --   b:TENANT:NAME   string: the entry; Redis deletes it when it is too old

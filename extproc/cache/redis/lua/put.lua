@@ -1,5 +1,5 @@
--- ARGV: entry, epoch, life, size, body, heading, place, question, life of the question, bytes of all entries. Lives are in milliseconds. Returns whether the
--- entry was stored.
+-- ARGV: entry, epoch, life, size, body, heading, place, question, life of the question, bytes of all entries, the encrypted account. Lives are in milliseconds.
+-- Returns whether the entry was stored.
 local name, epoch, life, size, body, heading, place, question, asked, max =
   ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], ARGV[8], ARGV[9], ARGV[10], tonumber(ARGV[11]), tonumber(ARGV[12])
 if (redis.call('HGET', index, 'e') or '1') ~= epoch then return 0 end
@@ -7,6 +7,7 @@ drop(T, name)
 local q = P..'q:'..T..':'..place
 if place ~= '' and redis.call('HEXISTS', q, '!') == 1 then place = '' end
 redis.call('SET', P..'b:'..T..':'..name, body, 'PX', life)
+redis.call('HSETNX', index, 'a', ARGV[13])
 redis.call('HSET', index, name, string.format('%d', size)..'|'..place..'|'..heading)
 redis.call('ZADD', recent, use, name)
 grow(T, size)
