@@ -138,6 +138,27 @@ func withoutMarks(v any) {
 	}
 }
 
+// unwrapTexts replaces each list of one text by the text: a mark needs a list.
+func unwrapTexts(v any) any {
+	switch v := v.(type) {
+	case object:
+		for k, e := range v {
+			v[k] = unwrapTexts(e)
+		}
+	case []any:
+		for i, e := range v {
+			v[i] = unwrapTexts(e)
+		}
+		if len(v) != 1 {
+			break
+		}
+		if o, ok := v[0].(object); ok && len(o) == 2 && o["type"] == "text" {
+			return o["text"]
+		}
+	}
+	return v
+}
+
 // stringsOf are all strings in a value: names of members, and JSON inside of strings, too.
 func stringsOf(v any, all *[]string) {
 	switch v := v.(type) {
@@ -182,6 +203,7 @@ func weight(body []byte, values []string) int {
 		return 0
 	}
 	withoutMarks(o)
+	unwrapTexts(o)
 	var read []any
 	for _, key := range []string{"messages", "input", "contents", "system", "instructions", "systemInstruction", "tools"} {
 		read = append(read, o[key])
