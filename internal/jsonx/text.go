@@ -84,7 +84,7 @@ func appendUnescaped(dst, s []byte) []byte {
 
 // unescaped returns appendUnescaped's text as a string, in one allocation.
 func unescaped(s []byte) string {
-	text := appendUnescaped(make([]byte, 0, len(s)+wordSize), s)
+	text := appendUnescaped(nil, s)
 	return unsafe.String(unsafe.SliceData(text), len(text)) //nolint:gosec // nothing else refers to its bytes
 }
 

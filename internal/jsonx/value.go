@@ -54,7 +54,7 @@ func (v Value) Text(arena *[]byte) (text []byte, ok bool) {
 		return inner, ok
 	}
 	if arena == nil {
-		return appendUnescaped(make([]byte, 0, len(inner)), inner), true
+		return appendUnescaped(nil, inner), true
 	}
 	n := len(*arena)
 	*arena = appendUnescaped(*arena, inner)

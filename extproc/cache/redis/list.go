@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"errors"
-	"slices"
 
 	redigo "github.com/gomodule/redigo/redis"
 
@@ -23,8 +22,7 @@ func (s *Store) Tenants(ctx context.Context) (names []policy.Account, err error)
 			return nil, err
 		}
 		if names, cursor = append(names, found...), next; cursor == "0" {
-			slices.Sort(names)
-			return slices.Compact(names), nil // a scan may return a tenant repeatedly
+			return names, nil
 		}
 	}
 }
@@ -146,7 +144,7 @@ func (s *Store) scan(ctx context.Context, name policy.Account, which func(*cache
 // matching are the names of entries for which the predicate is true, and of those that cannot be read and so are of no use.
 func (s *Store) matching(tenant string, fields [][]byte, which func(*cache.Entry) bool) (ids []any) {
 	for ; len(fields) > 1; fields = fields[2:] {
-		if len(fields[0]) == 1 { // a counter, not an entry
+		if len(fields[0]) == 1 { // a property of the tenant, not an entry
 			continue
 		}
 		if e, err := s.readHeading(tenant, fields[1], 0); err != nil || which(e) {
