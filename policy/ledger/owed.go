@@ -44,7 +44,7 @@ func (b *book) releaseHeld(account int64, amount policy.Micro) error {
 	return b.recover(account)
 }
 
-// recover collects an account's debt from the money that is not held.
+// recover collects an account's debt from the money that is not held, and unblocks the account if none is left.
 func (b *book) recover(account int64) error {
 	var name policy.Account
 	var free, owed policy.Micro
@@ -61,7 +61,7 @@ FROM balance b JOIN account a ON a.id = b.account WHERE b.account = ? AND b.owed
 	if _, err := b.addJournal("deposit", recoveryKey(name, last+1), "recovered", b.now(), []entry{{account, -taken}, {accountLoss, taken}}); err != nil {
 		return err
 	}
-	_, err = b.Exec(`UPDATE balance SET micro = micro - ?1, owed = owed - ?1 WHERE account = ?2`, taken, account)
+	_, err = b.Exec(`UPDATE balance SET micro = micro - ?1, owed = owed - ?1, blocked = CASE WHEN owed > ?1 THEN 1 ELSE 0 END WHERE account = ?2`, taken, account)
 	return err
 }
 

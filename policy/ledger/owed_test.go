@@ -98,6 +98,21 @@ func TestWhatAWalletOwesIsTakenOfWhatComesIn(t *testing.T) {
 	wantClean(t, l)
 }
 
+// TestAWalletThatCoversItsLossIsNotBlocked: the rest of its credit can be used.
+func TestAWalletThatCoversItsLossIsNotBlocked(t *testing.T) {
+	l := gateway(t, storePath(t))
+	credited(t, l, 4000, 0, "arrived")
+	credited(t, l, 10_000, 0, "failed")
+	if loss := takenBack(t, l, 10_000, "failed"); loss != 0 {
+		t.Errorf("a loss of %s", loss)
+	}
+	wantWallet(t, l, 4000, 0, false)
+	if r := capture(t, l, reserve(t, l, wallet, "r1", 4000), 4000); r.Charged != 4000 {
+		t.Errorf("%+v", r)
+	}
+	wantClean(t, l)
+}
+
 // TestADeadGatewaysBlocksPayAWalletsDebt, and so does a standing hold whose request is not stored any more.
 func TestADeadGatewaysBlocksPayAWalletsDebt(t *testing.T) {
 	path := storePath(t)
@@ -115,7 +130,7 @@ func TestADeadGatewaysBlocksPayAWalletsDebt(t *testing.T) {
 	if err := next.ReleaseStanding(t.Context(), "later"); err != nil {
 		t.Fatal(err)
 	}
-	wantWallet(t, next, 0, 0, true)
+	wantWallet(t, next, 0, 0, false)
 	wantClean(t, next)
 }
 

@@ -66,6 +66,7 @@ var everyStore = map[string]func(*testing.T){
 	"RequestsOfAProviderAreSummed":                       TestRequestsOfAProviderAreSummed,
 	"AWalletsPaymentIsCreditedOnceAndTakenBackOnce":      TestAWalletsPaymentIsCreditedOnceAndTakenBackOnce,
 	"WhatAWalletOwesIsTakenOfWhatComesIn":                TestWhatAWalletOwesIsTakenOfWhatComesIn,
+	"AWalletThatCoversItsLossIsNotBlocked":               TestAWalletThatCoversItsLossIsNotBlocked,
 	"ADeadGatewaysBlocksPayAWalletsDebt":                 TestADeadGatewaysBlocksPayAWalletsDebt,
 	"TheCostOfAServedRequestIsSetAside":                  TestTheCostOfAServedRequestIsSetAside,
 	"AChargeLogHasTheStandingHoldOfItsRequest":           TestAChargeLogHasTheStandingHoldOfItsRequest,

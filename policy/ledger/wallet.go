@@ -154,7 +154,7 @@ func (b *book) standing(request string, account int64) (amount policy.Micro, err
 }
 
 // TakeBack takes the credit of a payment that never arrived out of a wallet's account, as far as its balance has it. The rest, and the fee, is a loss of the
-// operator, which the wallet owes, and the account is blocked. A reference is applied once per account.
+// operator, which the wallet owes, and the account is blocked until it is paid. Without a loss the account is not blocked. A reference is applied once per account.
 func (l *Ledger) TakeBack(ctx context.Context, acct policy.Account, amount policy.Micro, ref string) (loss policy.Micro, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -189,6 +189,6 @@ func (b *book) takeBack(acct policy.Account, amount policy.Micro, ref string) (s
 	if err != nil {
 		return 0, 0, err
 	}
-	_, err = b.Exec(`UPDATE balance SET micro = micro - ?, owed = owed + ?, blocked = 1 WHERE account = ?`, taken, loss, row.account)
+	_, err = b.Exec(`UPDATE balance SET micro = micro - ?1, owed = owed + ?2, blocked = CASE WHEN ?2 > 0 THEN 1 ELSE blocked END WHERE account = ?3`, taken, loss, row.account)
 	return row.micro - taken, loss, err
 }

@@ -85,7 +85,7 @@ func walletOf(ctx context.Context, b *book.Book, payer string) (admin.Wallet, er
 	if err != nil {
 		return admin.Wallet{}, invalidParam("payer", ": expected 0x and 40 hexadecimal digits")
 	}
-	failed, err := b.Failed(ctx, at, 0)
+	failed, err := b.Failed(ctx, at)
 	if err != nil {
 		return admin.Wallet{}, unreadable(err)
 	}
@@ -103,7 +103,7 @@ func failedOf(ctx context.Context, b *book.Book, request string) (admin.Wallet, 
 	case p.Settlement != book.Failed:
 		return admin.Wallet{}, fault.New(fault.Conflict, "the payment of request "+request+" is no loss: its state is "+p.State(), nil)
 	}
-	failed, err := b.Failed(ctx, p.From, 0)
+	failed, err := b.Failed(ctx, p.From)
 	if err != nil {
 		return admin.Wallet{}, unreadable(err)
 	}

@@ -77,7 +77,7 @@ func (p *Payment) Transfer() *pay.Transfer {
 // Limits are conditions for payers.
 type Limits struct {
 	Exposure policy.Micro // maximum of a payer's unconfirmed payments; 0 means no limit
-	Failed   bool         // accept payers with failed payments: theirs are settled first, unless the failed ones were forgiven
+	Failed   bool         // accept payers with unpaid requests: their payments are settled first, unless the failed ones were forgiven
 }
 
 // Errors of Reserve, besides a *pay.Refusal.
@@ -132,13 +132,27 @@ func (p *Payment) reusable(q *pay.Payment) error {
 	return nil
 }
 
-// checkPayer refuses payers with failed payments, and with too many unconfirmed ones.
+// unpaid is the condition of failed payments for which a request was served, or other credit was spent. The latter is known once they are taken back in the
+// ledger: from then on, the payer owes it.
+const unpaid = `settlement = 'failed' AND (charge > 0 OR lost = 0)`
+
+// A payer whose transfers failed before anything was served for them owes nothing and is trusted. But each of them has cost gas, or calls of a facilitator, so a
+// payer may have maxUnserved of them within unservedPeriod.
+const (
+	maxUnserved    = 3
+	unservedPeriod = time.Hour
+)
+
+// checkPayer refuses payers with unpaid requests, with too many unconfirmed payments, and with too many failed transfers.
 func (b *Book) checkPayer(ctx context.Context, tx queries, p *pay.Payment, l Limits) error {
+	if err := b.checkUnserved(ctx, tx, p); err != nil {
+		return err
+	}
 	var open policy.Micro
 	var failed int
 	err := tx.row(ctx, `SELECT
 	CAST(coalesce(sum(CASE service WHEN 'served' THEN captured ELSE amount END) FILTER (WHERE service <> 'released' AND settlement IN ('none', 'settling')), 0) AS BIGINT),
-	count(*) FILTER (WHERE settlement = 'failed')
+	count(*) FILTER (WHERE `+unpaid+`)
 FROM payment WHERE payer = ?`, p.From.String()).Scan(&open, &failed)
 	switch {
 	case err != nil:
@@ -151,9 +165,33 @@ FROM payment WHERE payer = ?`, p.From.String()).Scan(&open, &failed)
 	return nil
 }
 
-// Failed returns the failed payments of a payer, or the latest limit ones; limit 0 means all.
-func (b *Book) Failed(ctx context.Context, payer pay.Address, limit int) ([]Payment, error) {
-	return b.list(ctx, `id IN (SELECT id FROM payment WHERE payer = ? AND settlement = 'failed' ORDER BY id DESC LIMIT ?)`, payer.String(), cmp.Or(limit, math.MaxInt))
+// checkUnserved refuses payers with too many failed transfers for which nothing was served.
+func (b *Book) checkUnserved(ctx context.Context, tx queries, p *pay.Payment) error {
+	var at int64 // of the earliest one that counts
+	err := tx.row(ctx, `SELECT changed FROM payment WHERE payer = ? AND service = 'served' AND charge = 0 AND attempts > 0 AND settlement IN ('none', 'settling', 'failed')
+ORDER BY changed DESC LIMIT 1 OFFSET ?`, p.From.String(), maxUnserved-1).Scan(&at)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	wait := time.UnixMicro(at).Add(unservedPeriod).Sub(b.now())
+	if err != nil || wait <= 0 {
+		return err
+	}
+	return &pay.Refusal{
+		Reason: pay.ReasonExposure, RetryAfter: wait.Truncate(time.Second) + time.Second,
+		Detail: fmt.Sprintf("the transfers of %d payments of this wallet failed within an hour: wait, or use an API key", maxUnserved),
+	}
+}
+
+// Failed returns the failed payments of a payer.
+func (b *Book) Failed(ctx context.Context, payer pay.Address) ([]Payment, error) {
+	return b.list(ctx, `payer = ? AND settlement = 'failed'`, payer.String())
+}
+
+// Unpaid returns the failed payments of a payer for which a request was served, or the latest limit ones; limit 0 means all. A payment that failed just now is
+// among them, even if nothing was served for it.
+func (b *Book) Unpaid(ctx context.Context, payer pay.Address, limit int) ([]Payment, error) {
+	return b.list(ctx, `id IN (SELECT id FROM payment WHERE payer = ? AND `+unpaid+` ORDER BY id DESC LIMIT ?)`, payer.String(), cmp.Or(limit, math.MaxInt))
 }
 
 // Unsettled returns the sum of a payer's credited payments that are in no block yet, or failed and were not taken back yet.

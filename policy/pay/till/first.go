@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// Settlement before service, for payers with a failed payment that was not forgiven, and for large payments. Only scheme exact can be settled before the cost
+// Settlement before service, for payers with a debt or an unpaid request that was not forgiven, and for large payments. Only scheme exact can be settled before the cost
 // is known. The payment is booked when its request ends: with the request's charge and the fee, or, if nothing was served, as credit without a fee.
 
 // ErrUnsettled is the error of a payment that is settled first, and is in no block yet. When it arrives, it becomes its wallet's credit.
@@ -26,7 +26,7 @@ func (t *Till) reserve(ctx context.Context, p *pay.Payment, requestID string, bl
 	if l.Exposure > 0 {
 		l.Exposure = l.Exposure.Plus(owed)
 	}
-	first = t.SettlesFirst(p.Value) && !p.UpTo
+	first = (owed > 0 || t.SettlesFirst(p.Value)) && !p.UpTo
 	row, err = t.Book.Reserve(ctx, t.Terms, p, requestID, block, l)
 	if r, ok := errors.AsType[*pay.Refusal](err); !ok || r.Reason != pay.ReasonBlocked {
 		return row, first, err
@@ -43,10 +43,10 @@ func (t *Till) reserve(ctx context.Context, p *pay.Payment, requestID string, bl
 	return row, first || !pardoned, err
 }
 
-// pardoned reports whether all of a payer's failed payments were forgiven. It checks the latest one first, which decides for limit payers.
+// pardoned reports whether all of a payer's unpaid requests were forgiven. It checks the latest one first, which decides for limit payers.
 func (t *Till) pardoned(ctx context.Context, payer pay.Address) (bool, error) {
 	for _, limit := range []int{1, 0} {
-		failed, err := t.Book.Failed(ctx, payer, limit)
+		failed, err := t.Book.Unpaid(ctx, payer, limit)
 		if err != nil {
 			return false, err
 		}

@@ -131,12 +131,12 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 	if known, err := t.checkUnused(ctx, p); err != nil {
 		return Taken{Payment: known}, err
 	}
-	var owed policy.Micro // 0 with scheme upto, which cannot pay a debt
-	if !p.UpTo {
-		var err error
-		if owed, err = t.Owed(ctx, p.From); err != nil {
-			return Taken{}, err
-		}
+	owed, err := t.Owed(ctx, p.From)
+	if err != nil {
+		return Taken{}, err
+	}
+	if p.UpTo && owed > 0 {
+		return Taken{}, p.Refuse(pay.ReasonBlocked, "this wallet owes %s USD for payments that never arrived: pay by scheme exact, or use an API key", owed)
 	}
 	short, why := t.Terms.CheckAmount(t.Seal, p, digest, price, owed, t.Now())
 	if why != nil && p.Value < t.Terms.MinPrice {

@@ -258,6 +258,9 @@ func checkPitfall10And11Exposure(t *testing.T, s *shop) {
 	if _, err := s.Take(t.Context(), upTo, pay.Word{}, 11_000, "req_y"); !errors.As(err, &r) || r.Reason != pay.ReasonBlocked {
 		t.Errorf("after the loss: %v", err)
 	}
+	if _, err := s.Book.Reserve(t.Context(), s.Terms, s.payment(12), "req_z", 0, book.Limits{Failed: true}); err != nil {
+		t.Errorf("served payments that failed count as ones that were not: %v", err)
+	}
 }
 
 // TestPitfall10ACancelledAuthorizationAndAStrangersTransfer: a cancelled authorization is a loss; a transfer by a stranger is not, since the money has arrived.

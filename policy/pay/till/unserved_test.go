@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/pay"
 	"bardo.money/gateway/policy/pay/book"
 )
@@ -37,6 +38,140 @@ func TestD56AFailedPaymentThatWasNotServedCostsNothing(t *testing.T) {
 		}
 		s.serve(t, &p, 4000)
 		s.wantBalance(t, 6000)
+	})
+}
+
+// TestD56AFailedPaymentThatWasNotServedBlocksNothing: the wallet's credit can be used, and its next payment is settled after its request is served.
+func TestD56AFailedPaymentThatWasNotServedBlocksNothing(t *testing.T) {
+	inBoth(t, func(t *testing.T, s *shop) {
+		t.Helper()
+		if err := s.books.CreditWallet(t.Context(), pay.Account(pay.Address{3}), 6000, 0, "earlier"); err != nil {
+			t.Fatal(err)
+		}
+		s.failUnserved(t, 1)
+		s.SettleFirst = 0
+		if has, err := s.Credit(t.Context(), pay.Address{3}); has != 6000 || err != nil {
+			t.Errorf("credit of %s, %v", has, err)
+		}
+		for _, upTo := range []bool{false, true} {
+			q := s.payment(2)
+			if q.UpTo = upTo; upTo {
+				q.Nonce, q.Facilitator = pay.Word{3}, pay.Address{8}
+			}
+			p, err := s.Take(t.Context(), q, pay.Word{}, 11_000, requestOf(q.Nonce[0]))
+			if err != nil || p.first || p.Owed != 0 {
+				t.Errorf("upto %v: %+v, %v", upTo, p, err)
+			}
+		}
+	})
+}
+
+// failUnserved has a payment that is settled first fail.
+func (s *shop) failUnserved(t *testing.T, nonce byte) {
+	t.Helper()
+	s.SettleFirst, s.timeout = 1, 50*time.Millisecond
+	got, err := s.Take(t.Context(), s.payment(nonce), pay.Word{}, 11_000, requestOf(nonce))
+	if !errors.Is(err, ErrUnsettled) {
+		t.Fatal(err)
+	}
+	s.chain.used[pay.Word{nonce}] = pay.Word{} // cancelled
+	s.lag = time.Second                        // so that it is found missing before it fails
+	for range 4 {
+		s.passAfter(t, 6*time.Second)
+	}
+	s.lag = 0
+	s.wantSettlement(t, &got, book.Failed)
+}
+
+// TestD56AWalletWhoseTransfersFailIsRefused for the rest of an hour, since each of them has cost gas. Other wallets are not.
+func TestD56AWalletWhoseTransfersFailIsRefused(t *testing.T) {
+	inBoth(t, func(t *testing.T, s *shop) {
+		t.Helper()
+		s.chain.sends = false
+		unsettled := func(nonce byte) {
+			t.Helper()
+			s.SettleFirst, s.timeout = 1, 50*time.Millisecond
+			if _, err := s.Take(t.Context(), s.payment(nonce), pay.Word{}, 11_000, requestOf(nonce)); !errors.Is(err, ErrUnsettled) {
+				t.Fatal(err)
+			}
+			s.passAfter(t, time.Second)
+		}
+		refused := func() {
+			t.Helper()
+			s.SettleFirst = 0
+			_, err := s.Take(t.Context(), s.payment(8), pay.Word{}, 11_000, requestOf(8))
+			if r, ok := errors.AsType[*pay.Refusal](err); !ok || r.Reason != pay.ReasonExposure || r.RetryAfter < 58*time.Minute || r.RetryAfter > time.Hour {
+				t.Errorf("after three failed transfers: %+v, %v", r, err)
+			}
+		}
+		s.failUnserved(t, 1)
+		s.failUnserved(t, 2)
+		unsettled(3) // no attempt has failed
+		s.chain.revert = "the wallet is empty"
+		unsettled(4)
+		refused()
+		other := s.payment(5)
+		other.From = pay.Address{4}
+		if _, err := s.Take(t.Context(), other, pay.Word{}, 11_000, requestOf(6)); err != nil {
+			t.Errorf("another wallet: %v", err)
+		}
+		s.chain.revert, s.chain.sends = "", true
+		for range 3 {
+			s.passAfter(t, 6*time.Second)
+		}
+		s.take(t, 5) // the fourth one has arrived
+		s.failUnserved(t, 6)
+		refused()
+		s.at = s.at.Add(time.Hour)
+		s.take(t, 7)
+	})
+}
+
+// TestD56APayerWhoOwesSpentCreditIsSettledFirst: the credit was of a payment for which nothing was served, and was spent before a reorganisation removed the
+// transfer. Once the payer has paid it, its payments are settled afterwards again.
+func TestD56APayerWhoOwesSpentCreditIsSettledFirst(t *testing.T) {
+	inBoth(t, func(t *testing.T, s *shop) {
+		t.Helper()
+		p := s.keepReleased(t)
+		h, err := s.books.Reserve(t.Context(), pay.Account(p.From), "spent", 7000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.books.Capture(t.Context(), h, ledger.Charge{Amount: 7000}); err != nil {
+			t.Fatal(err)
+		}
+		s.removeBlocks(t)
+		s.passAfter(t, 10*time.Minute)
+		s.wantSettlement(t, &p, book.Failed)
+		upTo := s.payment(2)
+		upTo.UpTo, upTo.Facilitator = true, pay.Address{8}
+		refused := func() {
+			t.Helper()
+			_, err := s.Take(t.Context(), upTo, pay.Word{}, 11_000, requestOf(2))
+			if r, ok := errors.AsType[*pay.Refusal](err); !ok || r.Reason != pay.ReasonBlocked {
+				t.Errorf("scheme upto: %v", err)
+			}
+		}
+		refused() // it is not taken back yet
+		s.passAfter(t, 4*time.Second)
+		wantOwed(t, s, 7000)
+		refused()
+		if len(s.lost) != 1 {
+			t.Errorf("losses %+v", s.lost)
+		}
+		stop := s.start(t)
+		q := s.payment(3)
+		q.Value += 7000
+		taken, err := s.Take(t.Context(), q, pay.Word{}, 11_000, requestOf(3))
+		if err != nil || !taken.first || taken.Owed != 7000 {
+			t.Fatalf("%+v, %v", taken, err)
+		}
+		s.serve(t, &taken, 4000)
+		stop()
+		wantOwed(t, s, 0)
+		if taken, err = s.Take(t.Context(), upTo, pay.Word{}, 11_000, requestOf(2)); err != nil || taken.first {
+			t.Errorf("%+v, %v", taken, err)
+		}
 	})
 }
 
