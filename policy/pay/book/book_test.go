@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger/postgres"
 	"bardo.money/gateway/policy/ledger/postgres/postgrestest"
 	"bardo.money/gateway/policy/pay"
@@ -397,7 +398,7 @@ func TestAFileOfTheFirstVersionIsUpgraded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, change := range []string{
-		"DROP INDEX payment_open", "DROP INDEX payment_look", "ALTER TABLE payment DROP COLUMN look_at", "ALTER TABLE payment DROP COLUMN upto", "ALTER TABLE payment DROP COLUMN facilitator", "ALTER TABLE payment DROP COLUMN captured", "PRAGMA user_version = 1",
+		"DROP INDEX payment_open", "DROP INDEX payment_look", "ALTER TABLE payment DROP COLUMN look_at", "ALTER TABLE payment DROP COLUMN debt", "ALTER TABLE payment DROP COLUMN upto", "ALTER TABLE payment DROP COLUMN facilitator", "ALTER TABLE payment DROP COLUMN captured", "PRAGMA user_version = 1",
 	} {
 		if _, err := b.db.ExecContext(t.Context(), change); err != nil {
 			t.Fatal(err)
@@ -464,5 +465,50 @@ func TestAServedPaymentIsNotReleased(t *testing.T) {
 		if _, err := b.Reserve(t.Context(), terms, one, "req_2", 8, Limits{}); !errors.Is(err, ErrSpent) {
 			t.Errorf("it pays again: %v", err)
 		}
+	})
+}
+
+// TestADebtIsReservedForOnePayment, until that is released, failed or booked; it does not count either while its transfer cannot be sent.
+func TestADebtIsReservedForOnePayment(t *testing.T) {
+	inBoth(t, func(t *testing.T, at Place) {
+		t.Helper()
+		b := open(t, at)
+		if ok, err := b.Claim(t.Context()); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		reserve := func(nonce byte, owed, want policy.Micro) int64 {
+			t.Helper()
+			q := *one
+			q.Nonce = pay.Word{nonce}
+			p, err := b.Reserve(t.Context(), terms, &q, "req_"+string('a'+rune(nonce)), 7, Limits{Owed: owed, Debt: owed})
+			if err != nil || p.Debt != want {
+				t.Fatalf("payment %d is to pay %s, want %s, %v", nonce, p.Debt, want, err)
+			}
+			return p.ID
+		}
+		change := func(what string, want policy.Micro, err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(what, err)
+			}
+			if got, err := b.PendingDebt(t.Context(), one.From); got != want || err != nil {
+				t.Errorf("%s: %s are pending, want %s, %v", what, got, want, err)
+			}
+		}
+		first := reserve(1, 700, 700)
+		reserve(1, 700, 700) // the connection was lost
+		reserve(2, 700, 0)
+		third := reserve(3, 900, 200)
+		change("both", 900, nil)
+		if got, err := b.PendingDebt(t.Context(), pay.Address{9}); got != 0 || err != nil {
+			t.Errorf("another payer: %s, %v", got, err)
+		}
+		change("the first one is released", 200, b.Release(t.Context(), first))
+		reserve(1, 800, 600)
+		change("it is settled first", 800, b.MarkSettledFirst(t.Context(), first))
+		change("it cannot be sent", 200, b.Refused(t.Context(), first, "why"))
+		change("it is confirmed", 800, b.Confirmed(t.Context(), first, pay.Word{1}, pay.Receipt{Block: 8}))
+		change("it is booked", 200, b.MarkBooked(t.Context(), first))
+		change("the third one failed", 0, b.MarkFailed(t.Context(), third, "why"))
 	})
 }

@@ -102,8 +102,10 @@ func (b *Book) prepareDatabase(ctx context.Context) error {
 	if version > postgresVersion {
 		return errNewer(version)
 	}
-	if err := addLookAt(ctx, tx); err != nil {
-		return err
+	for _, c := range added {
+		if err := addColumn(ctx, tx, c.name, c.change); err != nil {
+			return err
+		}
 	}
 	if err := b.readDatabaseMark(ctx, tx); err != nil {
 		return err
@@ -117,16 +119,20 @@ func hasColumn(ctx context.Context, tx *sql.Tx, table, column string) (has bool,
 	return has, err
 }
 
-// addLookAt adds the column look_at, which tables of earlier versions do not have. Gateways of earlier versions ignore it.
-func addLookAt(ctx context.Context, tx *sql.Tx) error {
-	has, err := hasColumn(ctx, tx, "payment", "look_at")
+// added are the columns that the payments of earlier versions do not have. Gateways of earlier versions ignore them.
+var added = []struct{ name, change string }{
+	{"look_at", `ALTER TABLE payment ADD COLUMN look_at BIGINT NOT NULL DEFAULT 0;
+CREATE INDEX payment_look ON payment (look_at) WHERE look_at > 0`},
+	{"debt", `ALTER TABLE payment ADD COLUMN debt BIGINT NOT NULL DEFAULT 0`},
+}
+
+// addColumn changes payments that do not have a column.
+func addColumn(ctx context.Context, tx *sql.Tx, name, change string) error {
+	has, err := hasColumn(ctx, tx, "payment", name)
 	if err != nil || has {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, `ALTER TABLE payment ADD COLUMN look_at BIGINT NOT NULL DEFAULT 0`); err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(ctx, `CREATE INDEX payment_look ON payment (look_at) WHERE look_at > 0`)
+	_, err = tx.ExecContext(ctx, change)
 	return err
 }
 

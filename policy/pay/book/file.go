@@ -23,7 +23,7 @@ import (
 //go:embed schema.sql
 var schema string
 
-const schemaVersion = 4
+const schemaVersion = 5
 
 // upgrades change a file of a version to the next version.
 var upgrades = map[int]string{
@@ -37,6 +37,8 @@ CREATE INDEX IF NOT EXISTS payment_open ON payment (holder) WHERE service = 'ser
 	3: `
 ALTER TABLE payment ADD COLUMN look_at INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX payment_look ON payment (look_at) WHERE look_at > 0;`,
+	4: `
+ALTER TABLE payment ADD COLUMN debt INTEGER NOT NULL DEFAULT 0;`,
 }
 
 // openFile opens a file, and creates it if it is missing.

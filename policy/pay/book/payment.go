@@ -59,6 +59,8 @@ type Payment struct {
 	Attempts   int
 	At         time.Time // of the first reservation
 	Changed    time.Time
+
+	Debt policy.Micro // the part of the payer's debt that the payment is to pay; set by Reserve alone
 }
 
 // ReferencePrefix is the prefix of payments' references.
@@ -77,6 +79,8 @@ func (p *Payment) Transfer() *pay.Transfer {
 // Limits are conditions for payers.
 type Limits struct {
 	Exposure policy.Micro // maximum of a payer's unconfirmed payments; 0 means no limit
+	Owed     policy.Micro // the payer's debt in the ledger
+	Debt     policy.Micro // the part of it that the payment covers beside its request, less what other payments pay meanwhile
 	Failed   bool         // accept payers with unpaid requests: their payments are settled first, unless the failed ones were forgiven
 }
 
@@ -102,7 +106,7 @@ func (b *Book) Reserve(ctx context.Context, t *pay.Terms, p *pay.Payment, reques
 		row, err = find(ctx, tx, t.Network.String(), t.Asset.Address.String(), p)
 		if err == nil {
 			if row.Service == Serving && row.Holder == b.holder && row.Request == requestID {
-				return nil // it was reserved before the connection was lost
+				return tx.row(ctx, `SELECT debt FROM payment WHERE id = ?`, row.ID).Scan(&row.Debt) // it was reserved before the connection was lost
 			}
 			if err := row.reusable(p); err != nil {
 				return err
@@ -113,10 +117,32 @@ func (b *Book) Reserve(ctx context.Context, t *pay.Terms, p *pay.Payment, reques
 		if err := b.checkPayer(ctx, tx, p, l); err != nil {
 			return err
 		}
-		row, err = b.insert(ctx, tx, t, p, requestID, fromBlock)
+		pending, err := pendingDebt(ctx, tx, p.From)
+		if err != nil {
+			return err
+		}
+		debt := max(0, min(l.Debt, l.Owed-pending))
+		row, err = b.insert(ctx, tx, t, p, requestID, fromBlock, debt)
+		row.Debt = debt
 		return err
 	})
 	return row, err
+}
+
+// PendingDebt returns the sum of a payer's debt that payments are to pay and the ledger has not collected yet. A payment that failed does not count, nor one
+// whose transfer cannot be sent at present: a payer could cancel it and have others served without paying the debt.
+func (b *Book) PendingDebt(ctx context.Context, payer pay.Address) (sum policy.Micro, err error) {
+	err = retryLost(ctx, func() error {
+		sum, err = pendingDebt(ctx, b.queries, payer)
+		return err
+	})
+	return sum, err
+}
+
+func pendingDebt(ctx context.Context, on queries, payer pay.Address) (sum policy.Micro, err error) {
+	err = on.row(ctx, `SELECT CAST(coalesce(sum(debt), 0) AS BIGINT) FROM payment WHERE payer = ? AND debt > 0 AND booked = 0 AND service <> 'released'
+	AND (settlement IN ('none', 'settling') AND attempts = 0 OR settlement IN ('confirmed', 'final'))`, payer.String()).Scan(&sum)
+	return sum, err
 }
 
 // reusable refuses a payment that another request uses or has used.
@@ -203,14 +229,14 @@ func (b *Book) Unsettled(ctx context.Context, payer pay.Address) (sum policy.Mic
 	return sum, err
 }
 
-func (b *Book) insert(ctx context.Context, tx queries, t *pay.Terms, p *pay.Payment, requestID string, fromBlock uint64) (Payment, error) {
+func (b *Book) insert(ctx context.Context, tx queries, t *pay.Terms, p *pay.Payment, requestID string, fromBlock uint64, debt policy.Micro) (Payment, error) {
 	now := b.now().UnixMicro()
 	fee := min(t.Fee, p.Value)
 	_, err := tx.exec(ctx, `INSERT INTO payment (network, asset, payer, nonce, pay_to, amount, fee, valid_after, valid_before, signature, request, holder, service,
-	settlement, from_block, at, changed, upto, facilitator) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 'serving', 'none', ?13, ?14, ?14, ?15, ?16)
-ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET request = ?11, holder = ?12, service = 'serving', signature = ?10, fee = ?7, changed = ?14, look_at = 0`, // from_block stays: the money may have been moved since then
+	settlement, from_block, at, changed, upto, facilitator, debt) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 'serving', 'none', ?13, ?14, ?14, ?15, ?16, ?17)
+ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET request = ?11, holder = ?12, service = 'serving', signature = ?10, fee = ?7, changed = ?14, look_at = 0, debt = ?17`, // from_block stays: the money may have been moved since then
 		t.Network.String(), t.Asset.Address.String(), p.From.String(), p.Nonce.String(), p.To.String(), int64(p.Value), int64(fee), int64(p.ValidAfter), int64(p.ValidBefore), //nolint:gosec // bounded by pay.Parse
-		p.Signature, requestID, b.holder, int64(fromBlock), now, p.UpTo, facilitatorOf(p)) //nolint:gosec // a block's number
+		p.Signature, requestID, b.holder, int64(fromBlock), now, p.UpTo, facilitatorOf(p), int64(debt)) //nolint:gosec // a block's number
 	if err != nil {
 		return Payment{}, err
 	}

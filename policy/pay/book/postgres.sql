@@ -46,6 +46,7 @@ CREATE TABLE payment (
 	reason       TEXT NOT NULL DEFAULT '',     -- why the last attempt to settle failed
 	attempts     INTEGER NOT NULL DEFAULT 0,   -- to settle, that failed
 	look_at      BIGINT NOT NULL DEFAULT 0,    -- when the chain is asked next whether a released payment was moved all the same; 0: it is not
+	debt         BIGINT NOT NULL DEFAULT 0,    -- what of the payer's debt it is to pay, until it is booked
 	at           BIGINT NOT NULL,
 	changed      BIGINT NOT NULL,
 	UNIQUE (network, asset, payer, nonce)

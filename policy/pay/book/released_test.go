@@ -140,7 +140,7 @@ func TestTablesOfBeforeAreUpgraded(t *testing.T) {
 	at := database(t)
 	b := open(t, at)
 	b.release(t, 2)
-	for _, change := range []string{"DROP INDEX payment_look", "ALTER TABLE payment DROP COLUMN look_at", "UPDATE payment_book SET mark = 0"} {
+	for _, change := range []string{"DROP INDEX payment_look", "ALTER TABLE payment DROP COLUMN look_at", "ALTER TABLE payment DROP COLUMN debt", "UPDATE payment_book SET mark = 0"} {
 		if _, err := b.exec(t.Context(), change); err != nil {
 			t.Fatal(err)
 		}

@@ -28,6 +28,7 @@ CREATE TABLE payment (
 	reason       TEXT NOT NULL DEFAULT '',     -- why the last attempt to settle failed
 	attempts     INTEGER NOT NULL DEFAULT 0,   -- to settle, that failed
 	look_at      INTEGER NOT NULL DEFAULT 0,   -- when the chain is asked next whether a released payment was moved all the same; 0: it is not
+	debt         INTEGER NOT NULL DEFAULT 0,   -- what of the payer's debt it is to pay, until it is booked
 	at           INTEGER NOT NULL,
 	changed      INTEGER NOT NULL,
 	UNIQUE (network, asset, payer, nonce)

@@ -21,12 +21,13 @@ var ErrUnsettled = errors.New("the payment is being settled, and its request was
 const firstTimeout = 30 * time.Second
 
 // reserve reserves a payment for a request; first: it must be settled before the request is served. The payer's debt does not count against the exposure limit.
-func (t *Till) reserve(ctx context.Context, p *pay.Payment, requestID string, block uint64, owed policy.Micro) (row book.Payment, first bool, err error) {
+func (t *Till) reserve(ctx context.Context, p *pay.Payment, requestID string, block uint64, owes debt) (row book.Payment, first bool, err error) {
 	l := t.Limits
+	l.Owed, l.Debt = owes.all, owes.left
 	if l.Exposure > 0 {
-		l.Exposure = l.Exposure.Plus(owed)
+		l.Exposure = l.Exposure.Plus(owes.left)
 	}
-	first = (owed > 0 || t.SettlesFirst(p.Value)) && !p.UpTo
+	first = (owes.all > 0 || t.SettlesFirst(p.Value)) && !p.UpTo
 	row, err = t.Book.Reserve(ctx, t.Terms, p, requestID, block, l)
 	if r, ok := errors.AsType[*pay.Refusal](err); !ok || r.Reason != pay.ReasonBlocked {
 		return row, first, err

@@ -131,14 +131,14 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 	if known, err := t.checkUnused(ctx, p); err != nil {
 		return Taken{Payment: known}, err
 	}
-	owed, err := t.Owed(ctx, p.From)
+	owes, err := t.debt(ctx, p.From)
 	if err != nil {
 		return Taken{}, err
 	}
-	if p.UpTo && owed > 0 {
-		return Taken{}, p.Refuse(pay.ReasonBlocked, "this wallet owes %s USD for payments that never arrived: pay by scheme exact, or use an API key", owed)
+	if p.UpTo && owes.all > 0 {
+		return Taken{}, p.Refuse(pay.ReasonBlocked, "an earlier payment of this wallet could not be settled, and %s USD are owed for it: pay by scheme exact, or use an API key", owes.all)
 	}
-	short, why := t.Terms.CheckAmount(t.Seal, p, digest, price, owed, t.Now())
+	short, why := t.Terms.CheckAmount(t.Seal, p, digest, price, owes.left, t.Now())
 	if why != nil && p.Value < t.Terms.MinPrice {
 		return Taken{}, why
 	}
@@ -160,7 +160,7 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 	if err != nil {
 		return Taken{}, err
 	}
-	row, first, err := t.reserve(ctx, p, requestID, head.Number, owed)
+	row, first, err := t.reserve(ctx, p, requestID, head.Number, owes)
 	if err != nil {
 		t.Ledger.Release(hold)
 		return Taken{Payment: row}, err
@@ -171,7 +171,7 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 			return Taken{}, err
 		}
 	}
-	taken := Taken{Payment: row, Credit: short, Owed: owed, hold: hold}
+	taken := Taken{Payment: row, Credit: short, Owed: row.Debt, hold: hold}
 	if first || arrived {
 		return t.settleFirst(ctx, taken)
 	}
@@ -186,9 +186,26 @@ func (t *Till) checkTimes(a *pay.Authorization, now time.Time) error {
 	return t.Terms.CheckEnd(a, now)
 }
 
-// Owed returns a payer's debt for payments that never arrived.
+// debt is a payer's debt for payments that never arrived, and the part of it that no payment is to pay yet.
+type debt struct{ all, left policy.Micro }
+
+func (t *Till) debt(ctx context.Context, payer pay.Address) (d debt, err error) {
+	if d.all, err = t.Ledger.Owed(ctx, pay.Account(payer)); err != nil || d.all == 0 {
+		return d, err
+	}
+	pending, err := t.Book.PendingDebt(ctx, payer) // before the debt, which is collected before it is no longer pending
+	if err != nil {
+		return d, err
+	}
+	d.all, err = t.Ledger.Owed(ctx, pay.Account(payer))
+	d.left = max(0, d.all-pending)
+	return d, err
+}
+
+// Owed returns a payer's debt for payments that never arrived, less the part that payments in progress are to pay.
 func (t *Till) Owed(ctx context.Context, payer pay.Address) (policy.Micro, error) {
-	return t.Ledger.Owed(ctx, pay.Account(payer))
+	d, err := t.debt(ctx, payer)
+	return d.left, err
 }
 
 // holdCredit reserves the amount that a payment is short of. why is the refusal of a payer whose credit does not cover it.
@@ -217,14 +234,18 @@ func (t *Till) holdCredit(ctx context.Context, p *pay.Payment, requestID string,
 	return h, nil
 }
 
-// Credit returns the credit that a payer may spend, without payments that are in no block yet. Below zero, it is the payer's debt.
+// Credit returns the credit that a payer may spend, without payments that are in no block yet. Below zero, it is the payer's debt, as of Owed.
 func (t *Till) Credit(ctx context.Context, payer pay.Address) (policy.Micro, error) {
 	b, err := t.Ledger.Balance(ctx, pay.Account(payer))
 	if errors.Is(err, ledger.ErrUnknownKey) {
 		return 0, nil
 	}
-	if err != nil || b.Blocked {
-		return -b.Owed, err
+	if err != nil {
+		return 0, err
+	}
+	if b.Blocked {
+		owed, err := t.Owed(ctx, payer)
+		return -owed, err
 	}
 	left, err := t.spendable(ctx, payer)
 	return max(left, 0), err

@@ -166,6 +166,9 @@ func TestD56APayerWhoOwesSpentCreditIsSettledFirst(t *testing.T) {
 		if err != nil || !taken.first || taken.Owed != 7000 {
 			t.Fatalf("%+v, %v", taken, err)
 		}
+		if beside, err := s.takeFor(t, 4, 11_000); err != nil || !beside.first || beside.Owed != 0 {
+			t.Errorf("beside it: %+v, %v", beside, err)
+		}
 		s.serve(t, &taken, 4000)
 		stop()
 		wantOwed(t, s, 0)
