@@ -398,7 +398,7 @@ func TestAFileOfTheFirstVersionIsUpgraded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, change := range []string{
-		"DROP INDEX payment_open", "DROP INDEX payment_look", "ALTER TABLE payment DROP COLUMN look_at", "ALTER TABLE payment DROP COLUMN debt", "ALTER TABLE payment DROP COLUMN upto", "ALTER TABLE payment DROP COLUMN facilitator", "ALTER TABLE payment DROP COLUMN captured", "PRAGMA user_version = 1",
+		"DROP INDEX payment_open", "DROP INDEX payment_look", "ALTER TABLE payment DROP COLUMN look_at", "ALTER TABLE payment DROP COLUMN debt", "ALTER TABLE payment DROP COLUMN kept", "ALTER TABLE payment DROP COLUMN upto", "ALTER TABLE payment DROP COLUMN facilitator", "ALTER TABLE payment DROP COLUMN captured", "PRAGMA user_version = 1",
 	} {
 		if _, err := b.db.ExecContext(t.Context(), change); err != nil {
 			t.Fatal(err)

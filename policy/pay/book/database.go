@@ -124,6 +124,7 @@ var added = []struct{ name, change string }{
 	{"look_at", `ALTER TABLE payment ADD COLUMN look_at BIGINT NOT NULL DEFAULT 0;
 CREATE INDEX payment_look ON payment (look_at) WHERE look_at > 0`},
 	{"debt", `ALTER TABLE payment ADD COLUMN debt BIGINT NOT NULL DEFAULT 0`},
+	{"kept", `ALTER TABLE payment ADD COLUMN kept INTEGER NOT NULL DEFAULT 0;` + markKept},
 }
 
 // addColumn changes payments that do not have a column.

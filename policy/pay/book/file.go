@@ -23,7 +23,7 @@ import (
 //go:embed schema.sql
 var schema string
 
-const schemaVersion = 5
+const schemaVersion = 6
 
 // upgrades change a file of a version to the next version.
 var upgrades = map[int]string{
@@ -39,7 +39,15 @@ ALTER TABLE payment ADD COLUMN look_at INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX payment_look ON payment (look_at) WHERE look_at > 0;`,
 	4: `
 ALTER TABLE payment ADD COLUMN debt INTEGER NOT NULL DEFAULT 0;`,
+	5: `
+ALTER TABLE payment ADD COLUMN kept INTEGER NOT NULL DEFAULT 0;` + markKept,
 }
+
+// markKept marks the payments of earlier versions that are kept as credit, of those whose blocks are still checked: the gateway has signed no transaction for
+// them. Payments that a facilitator settled before their requests, which then cost nothing, look the same.
+const markKept = `
+UPDATE payment SET kept = 1 WHERE service = 'served' AND booked = 1 AND charge = 0 AND NOT EXISTS (SELECT 1 FROM sent WHERE sent.payment = payment.id)
+	AND (settlement = 'confirmed' OR settlement = 'settling' AND reason = '` + reorganised + `');`
 
 // openFile opens a file, and creates it if it is missing.
 func (b *Book) openFile(ctx context.Context, path string) (err error) {

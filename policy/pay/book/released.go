@@ -29,15 +29,15 @@ func (b *Book) LookAgain(ctx context.Context, id int64, at time.Time) error {
 	return b.settlerUpdate(ctx, `UPDATE payment SET look_at = ?2 WHERE id = ?1 AND service = 'released'`, id, next)
 }
 
-// Arrived stores the transaction of somebody else that moved a released payment: from here on, it is a served payment without a charge and without a fee. ok is
-// false if it is no longer released.
+// Arrived stores the transaction of somebody else that moved a released payment: from here on, it is a served payment without a charge and without a fee, which
+// is kept as credit. ok is false if it is no longer released.
 func (b *Book) Arrived(ctx context.Context, id int64, hash pay.Word) (p Payment, ok bool, err error) {
 	err = b.settlerTx(ctx, func(tx queries) error {
 		if err := b.peers.serialize(ctx, tx); err != nil { // its payer may send it again meanwhile
 			return err
 		}
 		n, err := tx.exec(ctx, `UPDATE payment SET service = 'served', charge = 0, captured = amount, fee = 0, holder = ?2, settlement = 'settling', tx = ?3, look_at = 0,
-	changed = ?4 WHERE id = ?1 AND service = 'released' AND settlement = 'none' AND upto = 0`, id, b.holder, hash.String(), b.now().UnixMicro())
+	kept = 1, changed = ?4 WHERE id = ?1 AND service = 'released' AND settlement = 'none' AND upto = 0`, id, b.holder, hash.String(), b.now().UnixMicro())
 		if ok = n == 1; err != nil || !ok {
 			return err
 		}
@@ -45,4 +45,12 @@ func (b *Book) Arrived(ctx context.Context, id int64, hash pay.Word) (p Payment,
 		return err
 	})
 	return p, ok && err == nil, err
+}
+
+// Kept reports whether a payment is kept as credit, since somebody else moved it after its release. The gateway itself does not make its transfer.
+func (b *Book) Kept(ctx context.Context, id int64) (kept bool, err error) {
+	err = retryLost(ctx, func() error {
+		return b.row(ctx, `SELECT kept <> 0 FROM payment WHERE id = ?`, id).Scan(&kept)
+	})
+	return kept, err
 }

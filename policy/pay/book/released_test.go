@@ -1,6 +1,7 @@
 package book
 
 import (
+	"math/big"
 	"os"
 	"path/filepath"
 	"testing"
@@ -140,7 +141,7 @@ func TestTablesOfBeforeAreUpgraded(t *testing.T) {
 	at := database(t)
 	b := open(t, at)
 	b.release(t, 2)
-	for _, change := range []string{"DROP INDEX payment_look", "ALTER TABLE payment DROP COLUMN look_at", "ALTER TABLE payment DROP COLUMN debt", "UPDATE payment_book SET mark = 0"} {
+	for _, change := range []string{"DROP INDEX payment_look", "ALTER TABLE payment DROP COLUMN look_at", "ALTER TABLE payment DROP COLUMN debt", "ALTER TABLE payment DROP COLUMN kept", "UPDATE payment_book SET mark = 0"} {
 		if _, err := b.exec(t.Context(), change); err != nil {
 			t.Fatal(err)
 		}
@@ -165,6 +166,61 @@ func TestTablesOfBeforeAreUpgraded(t *testing.T) {
 	if list, err := b.ToLookFor(t.Context(), 9); err != nil || len(list) != 1 || list[0].ID != id {
 		t.Errorf("%+v, %v", list, err)
 	}
+}
+
+// TestKeptPaymentsOfBeforeAreMarked: those for which no transaction was signed and nothing was served, and whose blocks are still checked.
+func TestKeptPaymentsOfBeforeAreMarked(t *testing.T) {
+	inBoth(t, func(t *testing.T, at Place) {
+		t.Helper()
+		b := open(t, at)
+		if ok, err := b.Claim(t.Context()); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		rows := []struct {
+			what, settlement, reason string
+			booked, charge           int
+			signed, kept             bool
+		}{
+			{"in a block", "confirmed", "", 1, 0, false, true},
+			{"removed", "settling", reorganised, 1, 0, false, true},
+			{"to be settled", "settling", "", 1, 0, false, false},
+			{"in use", "confirmed", "", 0, 0, false, false},
+			{"served", "confirmed", "", 1, 10, false, false},
+			{"settled by this gateway", "confirmed", "", 1, 0, true, false},
+		}
+		ids := make([]int64, len(rows))
+		for i, row := range rows {
+			q := *one
+			q.Nonce = pay.Word{byte(i)}
+			p, err := b.Reserve(t.Context(), terms, &q, row.what, 7, Limits{})
+			if err == nil && row.signed {
+				err = b.Signed(t.Context(), p.ID, &pay.Transaction{Hash: pay.Word{1}, Raw: []byte{1}, Fees: pay.Fees{Tip: big.NewInt(1), Cap: big.NewInt(1)}})
+			}
+			if err == nil {
+				_, err = b.exec(t.Context(), `UPDATE payment SET service = 'served', settlement = ?, reason = ?, booked = ?, charge = ? WHERE id = ?`,
+					row.settlement, row.reason, row.booked, row.charge, p.ID)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids[i] = p.ID
+		}
+		changes := []string{"ALTER TABLE payment DROP COLUMN kept"}
+		if at.File != "" {
+			changes = append(changes, "PRAGMA user_version = 5")
+		}
+		for _, change := range changes {
+			if _, err := b.exec(t.Context(), change); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b = open(t, at)
+		for i, row := range rows {
+			if kept, err := b.Kept(t.Context(), ids[i]); kept != row.kept || err != nil {
+				t.Errorf("%s: %v, %v", row.what, kept, err)
+			}
+		}
+	})
 }
 
 // TestTheFileIsItsUsersAlone, like SQLite's files beside it.

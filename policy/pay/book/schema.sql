@@ -29,6 +29,7 @@ CREATE TABLE payment (
 	attempts     INTEGER NOT NULL DEFAULT 0,   -- to settle, that failed
 	look_at      INTEGER NOT NULL DEFAULT 0,   -- when the chain is asked next whether a released payment was moved all the same; 0: it is not
 	debt         INTEGER NOT NULL DEFAULT 0,   -- what of the payer's debt it is to pay, until it is booked
+	kept         INTEGER NOT NULL DEFAULT 0,   -- 1: it was released, somebody else moved it, and it is the payer's credit
 	at           INTEGER NOT NULL,
 	changed      INTEGER NOT NULL,
 	UNIQUE (network, asset, payer, nonce)

@@ -56,9 +56,12 @@ func (b *Book) Confirmed(ctx context.Context, id int64, hash pay.Word, r pay.Rec
 		id, hash.String(), int64(r.Block), r.BlockHash.String(), b.now().UnixMicro()) //nolint:gosec // a block's number
 }
 
+// reorganised is the reason of payments whose transfer is in no block any more.
+const reorganised = "the chain was reorganised"
+
 // Unconfirmed stores that the block of a payment's transaction was removed from the chain.
 func (b *Book) Unconfirmed(ctx context.Context, id int64) error {
-	return b.settlerUpdate(ctx, `UPDATE payment SET settlement = 'settling', block = 0, block_hash = '', reason = 'the chain was reorganised', changed = ?2 WHERE id = ?1`, id, b.now().UnixMicro())
+	return b.settlerUpdate(ctx, `UPDATE payment SET settlement = 'settling', block = 0, block_hash = '', reason = '`+reorganised+`', changed = ?2 WHERE id = ?1`, id, b.now().UnixMicro())
 }
 
 // Finished stores that a payment's block is deep enough to be final.

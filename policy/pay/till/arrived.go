@@ -108,6 +108,18 @@ func (t *Till) lookForTransfer(ctx context.Context, p *book.Payment, head pay.Bl
 	return t.Book.LookAgain(ctx, p.ID, latest(end, t.Now().Add(recheckInterval)))
 }
 
+// kept handles the payment of a request that was not served whose transfer, made by somebody else, was removed by a reorganisation. is: it is one. Nothing was
+// served for it, so no transfer is made for it from here (D-56).
+func (t *Till) kept(ctx context.Context, p *book.Payment, head pay.Block) (is bool, err error) {
+	if p.Charge > 0 {
+		return false, nil
+	}
+	if is, err = t.Book.Kept(ctx, p.ID); is && err == nil {
+		_, err = t.resolveUnmined(ctx, p, head)
+	}
+	return is, err
+}
+
 // creditReleased makes a released payment that has arrived its payer's credit.
 func (t *Till) creditReleased(ctx context.Context, p *book.Payment, hash pay.Word) error {
 	row, ok, err := t.Book.Arrived(ctx, p.ID, hash)

@@ -27,6 +27,7 @@ type fakeChain struct {
 	down     bool
 	prepared int
 	moved    policy.Micro // amount of signed transfers
+	made     []pay.Word   // nonces of the authorizations whose transfers were signed or ordered
 	fees     []int64
 	marks    map[pay.Word]pay.Mark // of transactions
 	asked    int                   // queries of states
@@ -81,6 +82,7 @@ func (c *fakeChain) Prepare(_ context.Context, a *pay.Transfer, slot uint64, min
 		return nil, &pay.Revert{Reason: c.revert}
 	}
 	c.prepared++
+	c.made = append(c.made, a.Nonce)
 	c.by[pay.Word{byte(c.prepared), a.Nonce[0]}] = a.From
 	c.moved += a.Amount
 	fee := big.NewInt(100)
@@ -104,6 +106,13 @@ func (c *fakeChain) Send(_ context.Context, raw []byte) error {
 		c.put(hash, pay.Word{raw[1]})
 	}
 	return nil
+}
+
+// ordered notes a transfer that a facilitator is asked for.
+func (c *fakeChain) ordered(nonce pay.Word) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.made = append(c.made, nonce)
 }
 
 // mine adds a block with a transaction that uses an authorization.

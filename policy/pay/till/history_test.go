@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -302,7 +303,7 @@ func (h *history) finish() {
 	}
 }
 
-// checkReleased verifies that every released payment that was moved is in the books.
+// checkReleased verifies that every released payment that was moved is in the books, and that no transfer was made of one that is kept as credit.
 func (h *history) checkReleased() {
 	h.Helper()
 	for _, p := range h.released {
@@ -311,6 +312,9 @@ func (h *history) checkReleased() {
 		hash, used := h.chain.used[p.Nonce]
 		if moved := used && hash != (pay.Word{}); moved && (!ok || row.Service != book.Served) {
 			h.Errorf("%s has moved, and the payment is %s of %s", hash, row.Service, row.Request)
+		}
+		if kept, err := h.Book.Kept(h.Context(), row.ID); err != nil || kept && slices.Contains(h.chain.made, p.Nonce) {
+			h.Errorf("the transfer of %s, which is kept as credit, was made, %v", row.Request, err)
 		}
 		if _, known := h.served[row.ID]; row.Service == book.Served && !known {
 			h.served[row.ID] = 0
@@ -373,6 +377,7 @@ func (m *erraticSettler) Verify(_ context.Context, p *pay.Payment) error {
 func (m *erraticSettler) Settle(_ context.Context, t *pay.Transfer) (pay.Word, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.chain.ordered(t.Nonce)
 	hash := pay.Word{0xf0, t.Nonce[0]}
 	if m.honest || m.random.IntN(3) > 0 {
 		m.chain.mine(hash, t.Nonce)

@@ -83,9 +83,16 @@ func (t *Till) settle(ctx context.Context, due []book.Payment) error {
 		if p.Settlement == book.Confirmed && !recheck {
 			continue
 		}
-		if p.Settlement == book.None && t.Settler != nil {
-			orders = append(orders, p)
-			continue
+		if p.Settlement == book.None {
+			kept, err := t.kept(ctx, p, head)
+			if kept || err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			if t.Settler != nil {
+				orders = append(orders, p)
+				continue
+			}
 		}
 		errs = append(errs, t.step(ctx, p, head))
 	}
@@ -340,6 +347,9 @@ func (t *Till) mined(ctx context.Context, p *book.Payment, hash pay.Word, r pay.
 
 // unmined handles a payment whose transactions are in no block.
 func (t *Till) unmined(ctx context.Context, p *book.Payment, sent []book.Sent, head pay.Block) error {
+	if kept, err := t.kept(ctx, p, head); kept || err != nil {
+		return err
+	}
 	if t.Settler != nil {
 		return t.checkOrder(ctx, p, head)
 	}
@@ -350,9 +360,6 @@ func (t *Till) unmined(ctx context.Context, p *book.Payment, sent []book.Sent, h
 	if len(sent) == 0 || sent[0].Slot < slot || expired(p, head) { // none of its transactions can be mined any more
 		if over, err := t.resolveUnmined(ctx, p, head); over || err != nil {
 			return err
-		}
-		if len(sent) == 0 && p.Charge == 0 { // somebody else's transfer, which a reorganisation removed: nothing was served for it, so none is sent from here (D-56)
-			return nil
 		}
 		return t.Book.Refused(ctx, p.ID, "its transaction was replaced")
 	}

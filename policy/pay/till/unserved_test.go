@@ -2,6 +2,7 @@ package till
 
 import (
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -262,7 +263,7 @@ func (s *shop) removeBlocks(t *testing.T) {
 // TestD56ACreditedTransferThatAReorganisationRemovesIsNotSent: nothing was served for the payment, so the gateway sends no transfer. The
 // payment is credited once, when the transfer is in a block again.
 func TestD56ACreditedTransferThatAReorganisationRemovesIsNotSent(t *testing.T) {
-	inBoth(t, func(t *testing.T, s *shop) {
+	byBoth(t, func(t *testing.T, s *shop, made func() int) {
 		t.Helper()
 		p := s.keepReleased(t)
 		s.removeBlocks(t)
@@ -275,15 +276,78 @@ func TestD56ACreditedTransferThatAReorganisationRemovesIsNotSent(t *testing.T) {
 		s.passAfter(t, 5*time.Second)
 		s.wantSettlement(t, &p, book.Confirmed)
 		s.wantBalance(t, 11_000)
-		if s.chain.prepared != 0 {
-			t.Errorf("%d transactions were signed", s.chain.prepared)
+		if made() != 0 {
+			t.Errorf("%d transfers were made", made())
 		}
+	})
+}
+
+// TestD56ACreditWhoseTransferIsMissingIsNotSent: the authorization is used, the node does not find the transfer, and then a reorganisation removes it.
+func TestD56ACreditWhoseTransferIsMissingIsNotSent(t *testing.T) {
+	byBoth(t, func(t *testing.T, s *shop, made func() int) {
+		t.Helper()
+		p := s.keepReleased(t)
+		s.lag = time.Minute
+		mined := maps.Clone(s.chain.mined)
+		clear(s.chain.mined)
+		for range 3 {
+			s.passAfter(t, 5*time.Second)
+		}
+		s.wantSettlement(t, &p, book.None)
+		s.chain.mined = mined
+		s.removeBlocks(t)
+		s.chain.mine(pay.Word{98}, pay.Word{1})
+		s.passAfter(t, 5*time.Second)
+		s.passAfter(t, 5*time.Second)
+		s.wantSettlement(t, &p, book.Confirmed)
+		if s.wantBalance(t, 11_000); made() != 0 {
+			t.Errorf("%d transfers were made", made())
+		}
+	})
+}
+
+// TestD56ATransferThatIsMadeFirstIsMadeAgain after a reorganisation, although its request cost nothing: its payer was told that it is being settled.
+func TestD56ATransferThatIsMadeFirstIsMadeAgain(t *testing.T) {
+	byBoth(t, func(t *testing.T, s *shop, made func() int) {
+		t.Helper()
+		s.SettleFirst = 1
+		stop := s.start(t)
+		p := s.take(t, 1)
+		if err := s.Release(t.Context(), &p); err != nil {
+			t.Fatal(err)
+		}
+		stop()
+		s.removeBlocks(t)
+		s.wantSettlement(t, &p, book.Confirmed)
+		if s.wantBalance(t, 11_000); made() != 2 {
+			t.Errorf("%d transfers were made", made())
+		}
+	})
+}
+
+// byBoth runs a test with the ledger and its payments in files and in PostgreSQL, where the gateway's own account makes transfers, and a facilitator. made is
+// how often a transfer was sent or ordered.
+func byBoth(t *testing.T, test func(t *testing.T, s *shop, made func() int)) {
+	t.Helper()
+	t.Run("its own account", func(t *testing.T) {
+		inBoth(t, func(t *testing.T, s *shop) {
+			t.Helper()
+			test(t, s, func() int { return s.chain.sent })
+		})
+	})
+	t.Run("a facilitator", func(t *testing.T) {
+		inBoth(t, func(t *testing.T, s *shop) {
+			t.Helper()
+			f := &fakeSettler{chain: s.chain, settles: true}
+			s.Settler = f
+			test(t, s, func() int { return f.orders })
+		})
 	})
 }
 
 // TestD56ACreditWhoseTransferIsNotMinedAgainIsTakenBack when its authorization has expired, without a debt.
 func TestD56ACreditWhoseTransferIsNotMinedAgainIsTakenBack(t *testing.T) {
-	inBoth(t, func(t *testing.T, s *shop) {
+	byBoth(t, func(t *testing.T, s *shop, made func() int) {
 		t.Helper()
 		p := s.keepReleased(t)
 		s.removeBlocks(t)
@@ -291,8 +355,8 @@ func TestD56ACreditWhoseTransferIsNotMinedAgainIsTakenBack(t *testing.T) {
 		s.passAfter(t, 5*time.Second)
 		s.wantSettlement(t, &p, book.Failed)
 		s.wantBalance(t, 0)
-		if owed, err := s.Owed(t.Context(), pay.Address{3}); owed != 0 || err != nil || s.chain.prepared != 0 || len(s.lost) != 0 {
-			t.Errorf("the payer owes %s, %d transactions were signed, losses %+v, %v", owed, s.chain.prepared, s.lost, err)
+		if owed, err := s.Owed(t.Context(), pay.Address{3}); owed != 0 || err != nil || made() != 0 || len(s.lost) != 0 {
+			t.Errorf("the payer owes %s, %d transfers were made, losses %+v, %v", owed, made(), s.lost, err)
 		}
 	})
 }
