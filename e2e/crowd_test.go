@@ -126,7 +126,13 @@ type running struct {
 // begin opens a stream and reads its first event.
 func begin(t testing.TB, g *gateway.Gateway, a ask) *running {
 	t.Helper()
-	res, err := g.Open(t.Context(), a.call())
+	return beginCall(t, g, a, a.call())
+}
+
+// beginCall is begin with a call of the request, such as one with a key.
+func beginCall(t testing.TB, g *gateway.Gateway, a ask, c gateway.Call) *running {
+	t.Helper()
+	res, err := g.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

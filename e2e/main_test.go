@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -73,6 +74,7 @@ type ask struct {
 	stream  bool
 	more    string // further members, e.g. `"temperature":1`
 	say     string // the user's text; "": "hi"
+	tokens  int    // limit of the answer; 0: none, or 100 for Anthropic's format, which needs one
 }
 
 func (a ask) body() string {
@@ -89,7 +91,9 @@ func (a ask) body() string {
 	}
 	b := fmt.Sprintf(`{"model":%q,`, a.model)
 	if a.dialect == fake.Anthropic {
-		b += `"max_tokens":100,`
+		b += fmt.Sprintf(`"max_tokens":%d,`, cmp.Or(a.tokens, 100))
+	} else if a.tokens > 0 {
+		b += fmt.Sprintf(`"max_tokens":%d,`, a.tokens)
 	}
 	if a.stream {
 		b += `"stream":true,`

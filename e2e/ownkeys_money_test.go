@@ -10,12 +10,15 @@ import (
 	"bardo.money/gateway/e2e/gateway"
 )
 
+// noFreeTokens is a quota that no request of the plan free fits into.
+const noFreeTokens = "quotas: [{name: free, window: 24h, limit: 1, cost: total_tokens, when: tier == 'free'}]"
+
 // TestP13NoLimitOfMoneyStandsBeforeAUsersOwnKey: not an empty balance, a blocked key, the day's money, the hour's tokens or an agent's
 // budget. What the key itself may not do is refused all the same.
 func TestP13NoLimitOfMoneyStandsBeforeAUsersOwnKey(t *testing.T) {
 	t.Parallel()
 	withinOneDay(t)
-	o := runOwnVendors(t, "limits: {rpm: 0, tokens_per_hour: 50000}\n"+`routing: {ping_interval: 1h}`+"\n")
+	o := runOwnVendors(t, "limits: {rpm: 0, tokens_per_hour: 50000, "+noFreeTokens+"}\n"+`routing: {ping_interval: 1h}`+"\n")
 	o.openai.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 40_000, Output: 20}})
 	paid := ask{dialect: fake.OpenAI, model: "gpt-4.1-mini", more: `"max_tokens":10`}
 	useUp := func(t *testing.T, k gateway.NewKey, status int, hints []string) {
@@ -40,6 +43,7 @@ func TestP13NoLimitOfMoneyStandsBeforeAUsersOwnKey(t *testing.T) {
 		{"a blocked key", []string{"--balance-usd", "0.001"}, 402, nil, 200},
 		{"the day's money", []string{"--limit-usd-day", "0.001"}, 429, nil, 200},
 		{"the hour's tokens", nil, 429, nil, 200},
+		{"a quota", []string{"--tier", "free"}, 429, nil, 200},
 		{"an agent's budget", nil, 429, []string{"X-Bardo-Subsystem: context", "X-Bardo-Daily-Budget-USD: 0.001", "X-Bardo-Golem-Id: g1"}, 200},
 		{"a read-only key", []string{"--read-only"}, 403, nil, 403},
 	} {
@@ -65,11 +69,11 @@ func TestP13NoLimitOfMoneyStandsBeforeAUsersOwnKey(t *testing.T) {
 // TestP13AnEmptyKeyIsServedByItsUsersKeyBeforeTheOperators: candidates that somebody else pays for are left out, not the request.
 func TestP13AnEmptyKeyIsServedByItsUsersKeyBeforeTheOperators(t *testing.T) {
 	t.Parallel()
-	o := runOwnVendors(t, quick)
-	k := o.CreateKey(t, "--name", "empty", "--balance-usd", "0")
-	for _, stream := range []bool{false, true} {
-		c := ask{dialect: fake.OpenAI, model: "auto", stream: stream}.call("X-Bardo-Require: predicted_outputs", "X-Bardo-Subsystem: playbook")
-		c.Key = k.Key
+	o := runOwnVendors(t, strings.Replace(quick, "rpm: 0", "rpm: 0, "+noFreeTokens, 1))
+	k, free := o.CreateKey(t, "--name", "empty", "--balance-usd", "0"), o.CreateKey(t, "--name", "free", "--tier", "free")
+	for i, key := range []string{k.Key, k.Key, free.Key, free.Key} {
+		c := ask{dialect: fake.OpenAI, model: "auto", stream: i%2 == 1}.call("X-Bardo-Require: predicted_outputs", "X-Bardo-Subsystem: playbook")
+		c.Key = key
 		got := o.Do(t, c)
 		if by := got.Header.Get("X-Bardo-Provider"); got.Status != http.StatusOK || !strings.HasPrefix(by, "direct/openai") {
 			t.Errorf("%d, by %q: %s", got.Status, by, got.Body)

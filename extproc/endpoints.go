@@ -106,7 +106,7 @@ func (x *exchange) payModality(ctx context.Context, r *modality.Request) error {
 		return err
 	}
 	charge := maxCost.Charge(x.Config.Spread(&x.Principal))
-	if err := x.funds.Allot(ctx, tokens, charge); err != nil {
+	if err := x.funds.Allot(ctx, x.Order, tokens, charge); err != nil {
 		return err
 	}
 	if err := x.gw.Ledger.Writable(); err != nil && maxCost > 0 {
@@ -281,7 +281,7 @@ func (x *exchange) embed(ctx context.Context, m *localembed.Model) error {
 	to := policy.Resolution{Provider: localembed.Provider, Model: m.ID, Upstream: m.About.Name, Context: m.About.Window, Prices: policy.Prices{Known: true}}
 	x.ClientModel, x.Request.Model = x.Request.Model, string(m.ID)
 	x.Found, x.Order = []policy.Resolution{to}, []policy.Resolution{to}
-	if err := x.funds.Allot(ctx, x.Request.InputTokens, 0); err != nil {
+	if err := x.funds.Allot(ctx, x.Order, x.Request.InputTokens, 0); err != nil {
 		return err
 	}
 	if err := x.funds.HoldNothing(ctx); err != nil {

@@ -53,9 +53,9 @@ func (x *exchange) prepare(ctx context.Context) error {
 	}
 	switch x.joinCoalesced(); {
 	case x.Answer != nil:
-		return x.funds.Allot(ctx, 0, 0)
+		return x.funds.AllotNothing(ctx)
 	case x.trace.Cache == record.CacheCoalesced:
-		return x.funds.Allot(ctx, x.funds.SafeTokens(x.Found), x.funds.MaxCharge(x.Found))
+		return x.funds.Allot(ctx, x.Found, x.funds.SafeTokens(x.Found), x.funds.MaxCharge(x.Found))
 	}
 	if err := x.ranking.Arrange(); err != nil {
 		return err

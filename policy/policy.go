@@ -44,6 +44,8 @@ type Principal struct {
 	Guards    Guards
 	Networks  []netip.Prefix // when set, the client's address must be inside one
 	Scope     Scope
+	Project   string   // that the key is in; "" for none
+	Owner     string   // of Project; "" for none
 	Budgets   []Budget // in addition to Limits.SpendPerDay: each request must fit into all of them
 
 	// Publishable is set for a key that its owner shows to others, such as a web page's: it may generate, and read models and its balance.

@@ -11,6 +11,7 @@ import (
 	"bardo.money/gateway/extproc/review"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/rule"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/budget"
 	"bardo.money/gateway/policy/intent"
@@ -138,15 +139,10 @@ func (f *Funds) maxChargeWith(candidates []policy.Resolution, side policy.Pico) 
 
 // MaxCost returns the maximum cost at the providers, with one more side call.
 func (f *Funds) MaxCost(candidates []policy.Resolution, side policy.Pico) policy.Pico {
-	output, candidates := policy.AddTokens(int64(f.MaxTokens()), int64(f.ThinkingTokens(candidates))), f.WithoutWindows(f.WithTierPrices(candidates))
-	output = policy.AddTokens(output, wire.MaxPredictedTokens(f.Request))
-	more := policy.AddTokens(output, review.CorrectionTokens)
-	if f.Rounds() > 0 {
-		more = policy.AddTokens(more, roundTokens)
-	}
+	calls, output, more := f.maxCalls(candidates)
+	candidates = f.WithoutWindows(f.WithTierPrices(candidates))
 	var cost policy.Pico
 	searches := f.SearchCost(candidates)
-	calls := 1 + f.Review.MaxSchemaRetries(candidates) + f.Rounds()
 	for again := range calls { // each retry and each round sends the earlier answers as input
 		input := policy.AddTokens(f.Request.MaxInput+f.Review.SchemaTokens(candidates), policy.TimesTokens(more, int64(again)))
 		cost = cost.Plus(resolve.WorstCost(candidates, input, output, int64(f.Request.Choices)), searches)
@@ -157,6 +153,17 @@ func (f *Funds) MaxCost(candidates []policy.Resolution, side policy.Pico) policy
 	return cost.Plus(f.PaymentMargin(candidates, cost, int64(calls)), f.Review.MaxSideCost(), f.Bill.SideCost(), side)
 }
 
+// maxCalls returns how many times the request may call a candidate, the maximum output of each choice of a call in tokens, and the tokens that each call adds to
+// the input of the next.
+func (f *Funds) maxCalls(candidates []policy.Resolution) (calls int, output, more int64) {
+	output = policy.AddTokens(policy.AddTokens(int64(f.MaxTokens()), int64(f.ThinkingTokens(candidates))), wire.MaxPredictedTokens(f.Request))
+	more = policy.AddTokens(output, review.CorrectionTokens)
+	if f.Rounds() > 0 {
+		more = policy.AddTokens(more, roundTokens)
+	}
+	return 1 + f.Review.MaxSchemaRetries(candidates) + f.Rounds(), output, more
+}
+
 // ToReserve returns the amount to reserve for the request: its maximum charge, or the amount that was reserved with a side call, which is never less.
 func (f *Funds) ToReserve() policy.Micro { return max(f.MaxCharge(f.Order), f.sideHeld) }
 
@@ -165,9 +172,39 @@ func (f *Funds) OwnKeysPay(candidates []policy.Resolution) bool {
 	return len(candidates) > 0 && f.Review.MaxSideCost() == 0 && f.sideHeld == 0 && !slices.ContainsFunc(candidates, func(to policy.Resolution) bool { return !f.CallerPays(to.Provider) })
 }
 
-// Allot checks a generation of tokens input tokens and a maximum charge against the key's limits, and counts it.
-func (f *Funds) Allot(ctx context.Context, tokens int64, charge policy.Micro) error {
-	return f.Bill.Hold(ctx, &quota.Request{Client: f.Head.Peer, Class: quota.Generation, Tokens: tokens, Charge: charge})
+// Allot checks a generation of tokens input tokens and a maximum charge at some candidates against the key's limits, and counts it.
+func (f *Funds) Allot(ctx context.Context, candidates []policy.Resolution, tokens int64, charge policy.Micro) error {
+	return f.Bill.Hold(ctx, &quota.Request{Client: f.Head.Peer, Class: quota.Generation, Tokens: tokens, Charge: charge, Usage: f.maxUsage(candidates, tokens, charge)})
+}
+
+// AllotNothing is Allot for a request that calls no provider.
+func (f *Funds) AllotNothing(ctx context.Context) error {
+	return f.Bill.Hold(ctx, &quota.Request{Client: f.Head.Peer, Class: quota.Generation})
+}
+
+// maxUsage returns the highest usage of the request at each candidate that it does not pay with a key of its caller, for quotas; nil if there are none.
+func (f *Funds) maxUsage(candidates []policy.Resolution, tokens int64, charge policy.Micro) (all []rule.Usage) {
+	if !f.Bill.HasQuotas() {
+		return nil
+	}
+	input, output := tokens, int64(0)
+	if f.Request.Op == chat.Generate {
+		calls, answer, more := f.maxCalls(candidates)
+		input = 0
+		for again := range calls {
+			input = policy.AddTokens(input, policy.AddTokens(tokens+f.Review.SchemaTokens(candidates), policy.TimesTokens(more, int64(again))))
+		}
+		output = policy.TimesTokens(answer, int64(max(f.Request.Choices, 1)*calls))
+	}
+	for i := range candidates {
+		if f.CallerPays(candidates[i].Provider) {
+			continue
+		}
+		u := f.Bill.Usage(&candidates[i])
+		u.Input, u.Output, u.CostUSD = input, output, float64(charge)/float64(policy.USD)
+		all = append(all, u)
+	}
+	return all
 }
 
 // HoldNothing makes an empty reservation, so that the answer can state the key's balance. It fails for a blocked key, which is ignored.
@@ -184,6 +221,12 @@ func isMoneyFault(err error) bool {
 	return ok && slices.Contains(moneyFaults, f.Kind)
 }
 
+// isQuotaFault reports whether an error refuses a request by a quota, which does not apply to a user's own key either.
+func isQuotaFault(err error) bool {
+	_, ok := errors.AsType[*quota.Exceeded](err)
+	return ok
+}
+
 // moneyFaults are the refusals for lack of money or budget.
 var moneyFaults = []fault.Kind{fault.InsufficientFunds, fault.PaymentRequired, fault.BudgetExceeded, fault.AllowanceExhausted}
 
@@ -197,11 +240,11 @@ func (f *Funds) affordAsked(ctx context.Context) error {
 		return f.HoldNothing(ctx)
 	}
 	most := f.ToReserve()
-	err := f.Allot(ctx, f.SafeTokens(f.Order), most)
+	err := f.Allot(ctx, f.Order, f.SafeTokens(f.Order), most)
 	if err == nil {
 		err = f.reserve(ctx, most)
 	}
-	if !isMoneyFault(err) || !f.CallerPays(f.Order[0].Provider) {
+	if !isMoneyFault(err) && !isQuotaFault(err) || !f.CallerPays(f.Order[0].Provider) {
 		return err
 	}
 	own := slices.DeleteFunc(slices.Clone(f.Order), func(to policy.Resolution) bool { return !f.CallerPays(to.Provider) })

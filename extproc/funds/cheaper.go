@@ -56,7 +56,7 @@ func (f *Funds) affordInstead(ctx context.Context, free bool) error {
 	if f.Bill.Allowance.Degraded != "" { // the agent's own budget decides the replacement
 		return fault.Newf(fault.BudgetExceeded, "the subsystem's budget is spent")
 	}
-	err := f.Allot(ctx, f.SafeTokens(f.Order), f.ToReserve())
+	err := f.Allot(ctx, f.Order, f.SafeTokens(f.Order), f.ToReserve())
 	if err != nil {
 		return err
 	}

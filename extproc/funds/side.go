@@ -29,7 +29,7 @@ func (f *Funds) HoldSide(ctx context.Context, maxCost policy.Pico) bool {
 	if !f.Bill.Covers(total) || f.Ledger.Writable() != nil || !f.budgetHas(ctx, total) {
 		return false
 	}
-	if f.Allot(ctx, f.SafeTokens(f.Found), total) != nil || f.HoldSession(ctx, total) != nil || f.Bill.Reserve(ctx, total) != nil {
+	if f.Allot(ctx, f.Found, f.SafeTokens(f.Found), total) != nil || f.HoldSession(ctx, total) != nil || f.Bill.Reserve(ctx, total) != nil {
 		return false
 	}
 	f.sideHeld = total

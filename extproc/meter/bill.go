@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/rule"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/quota"
@@ -19,6 +20,8 @@ type Request interface {
 	Terms(to *policy.Resolution) Terms
 	// InputTokens returns an estimate of the input. It is billed if the provider reports none.
 	InputTokens() int64
+	// Subsystem returns the component of an agent that sends the request; "" if it is not stated.
+	Subsystem() string
 	// MaxCallTokens returns the maximum number of tokens that one call of a candidate can use: its window and the maximum output.
 	MaxCallTokens(to *policy.Resolution) int64
 }
@@ -51,7 +54,8 @@ type Bill struct {
 
 	calls     []Call
 	open      inFlight
-	estimated bool // a call was interrupted: the charge is an estimate, limited to the reservation
+	first     rule.Usage // the highest possible usage at the first candidate, with quotas
+	estimated bool       // a call was interrupted: the charge is an estimate, limited to the reservation
 	settled   bool
 }
 
@@ -107,6 +111,9 @@ func (b *Bill) named(err error) error {
 func (b *Bill) Hold(ctx context.Context, ask *quota.Request) error {
 	ask.Principal, ask.Exempt = b.principal, b.exempt
 	b.reserved = ask.Charge
+	if len(ask.Usage) > 0 {
+		b.first = ask.Usage[0]
+	}
 	if err := b.holdShared(ctx, ask.Charge); err != nil {
 		return err
 	}
@@ -302,6 +309,7 @@ func (b *Bill) Settle(ctx context.Context, t *Total, c ledger.Charge) (ledger.Re
 // count counts the request's usage against its caller's limits.
 func (b *Bill) count(t *Total) {
 	b.countShared(t.Charged)
+	b.countQuotas(t.Charged)
 	used := add(t.Usage.TotalInput(), t.Usage.Output)
 	if !b.accepted {
 		b.grant.Done(time.Now(), used, t.Charged)

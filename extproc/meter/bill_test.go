@@ -72,8 +72,10 @@ type request struct {
 	terms       Terms
 }
 
-func (r *request) Terms(*policy.Resolution) Terms         { return r.terms }
-func (r *request) InputTokens() int64                     { return r.input }
+func (r *request) Terms(*policy.Resolution) Terms { return r.terms }
+func (r *request) InputTokens() int64             { return r.input }
+
+func (*request) Subsystem() string                        { return "dream" }
 func (r *request) MaxCallTokens(*policy.Resolution) int64 { return r.most }
 
 // open makes the bill of a prepaid key's request, with a dollar reserved.

@@ -44,6 +44,7 @@ func (b *Bill) Stand(ctx context.Context, owner string, input int64) error {
 	if err := p.Stand(ctx, owner); err != nil {
 		return unpaid(err)
 	}
+	b.countAccepted(input)
 	b.grant.Done(time.Now(), input, 0)
 	b.shared.Done(time.Now(), 0)
 	return nil

@@ -17,6 +17,9 @@ func (v *View) Terms(to *policy.Resolution) meter.Terms {
 // InputTokens implements meter.Request: the estimate of the request's input.
 func (v *View) InputTokens() int64 { return v.Request.InputTokens }
 
+// Subsystem implements meter.Request.
+func (v *View) Subsystem() string { return v.Hints.Subsystem }
+
 // unknownWindow replaces a context window that the catalog does not have, in tokens: larger than that of any current model.
 const unknownWindow = 4 << 20
 

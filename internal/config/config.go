@@ -363,11 +363,22 @@ type Limits struct {
 	Ladder        map[string][]string `key:"ladder" doc:"Lists of models, best first, each under a name: a generation that does not fit into the budgets of its key, project, owner or session is served by the next model of its list that does. Never those of risk, operator and death."`
 	WhenAway      string              `key:"when_away" default:"refuse" oneof:"refuse share" doc:"What happens while the Redis of store.limits is away: refuse answers callers that have a limit with 503; share lets each gateway give out its part of each limit: one in limits.gateways, rounded down, where a part of nothing refuses."`
 	Gateways      int                 `key:"gateways" default:"0" min:"0" max:"10000" doc:"How many gateways share store.limits. Required for when_away: share."`
+	Quotas        []Quota             `key:"quotas" doc:"Limits of what an expression counts, such as weighted tokens or money. A generation has to fit into all of them that apply to it."`
 
 	MaxBodyBytes         int64         `key:"max_body_bytes" default:"33554432" min:"1024" max:"1073741824" doc:"Largest request body."`
 	MaxInflightBodyBytes int64         `key:"max_inflight_body_bytes" default:"268435456" min:"65536" max:"1099511627776" doc:"Memory for all request bodies in flight, from their first byte to the end of their answers; beyond it, 503 overloaded. If smaller than max_body_bytes, it also limits each body."`
 	BodyIdle             time.Duration `key:"body_idle" default:"30s" doc:"Longest silence in a request's body; then 408."`
 	BodyTotal            time.Duration `key:"body_total" default:"5m" doc:"Longest time for a whole request body; then 408."`
+}
+
+// Quota is a limit of what an expression counts.
+type Quota struct {
+	Name   string        `key:"name" doc:"The quota's name in errors and records."`
+	Per    string        `key:"per" default:"key" oneof:"key project owner address all" doc:"Whose requests are counted together: those of a key, and without a key those of an address; of a project or an owner, where keys without one are not limited; of an address; or all."`
+	Window time.Duration `key:"window" doc:"The period after which counting begins anew, from 1s to 24h, in whole seconds. Periods are aligned to midnight of 1 January 1970 UTC, so that 1h begins with each hour, and 24h with each UTC day."`
+	Limit  float64       `key:"limit" doc:"The most that cost may add up to within a window; at most 1e12, with six decimals."`
+	Cost   string        `key:"cost" doc:"An expression in CEL whose value is what a request counts, such as input_tokens - cached_tokens + 5 * output_tokens. It can name the whole numbers input_tokens, cached_tokens, cache_write_tokens, output_tokens, reasoning_tokens and total_tokens; cost_usd, a number with decimals; and the texts model, provider, subsystem, key, key_name and tier. Below 0 counts as 0."`
+	When   string        `key:"when" doc:"A condition in CEL with the same names. Requests that do not meet it are neither counted nor refused. Without it, all are."`
 }
 
 // prepaidRPM is the rate of prepaid keys where limits.rpm is not set.

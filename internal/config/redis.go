@@ -91,6 +91,7 @@ func (d *decoder) checkLimits(cfg *Config) {
 		d.problem("store.limits", "memory or redis://host", "not a store of a known kind")
 	}
 	d.checkLadder(l.Ladder)
+	d.checkQuotas(l.Quotas)
 	if l.WhenAway == "share" && l.Gateways < 2 {
 		d.problem("limits.gateways", "the number of gateways that share the limits, at least 2", "a gateway that counts alone must know of how many it is one")
 	}

@@ -53,6 +53,7 @@ type Guardrail struct {
 const (
 	maxRules       = 256
 	maxGuardrails  = 16
+	maxQuotas      = 32
 	maxHookTimeout = 10 * time.Second
 )
 
@@ -84,6 +85,39 @@ func (d *decoder) checkFirewall(f *Firewall) {
 			if _, err := rule.ParseCondition(r.Condition); err != nil {
 				d.problem(key+".condition", "a condition in CEL, such as args.amount_usd <= 500.0", "%v", err)
 			}
+		}
+	}
+}
+
+// maxQuota is the highest limit of a quota.
+const maxQuota = 1e12
+
+// checkQuotas parses the expressions as the gateway does.
+func (d *decoder) checkQuotas(quotas []Quota) {
+	if len(quotas) > maxQuotas {
+		d.problem("limits.quotas", fmt.Sprintf("at most %d", maxQuotas), "%d quotas", len(quotas))
+	}
+	seen := map[string]bool{}
+	for i := range quotas {
+		q, key := &quotas[i], fmt.Sprintf("limits.quotas[%d]", i)
+		d.checkRuleName(key+".name", q.Name, seen)
+		if q.Window < time.Second || q.Window > 24*time.Hour || q.Window%time.Second != 0 {
+			d.problem(key+".window", "whole seconds from 1s to 24h", "%v", q.Window)
+		}
+		if q.Limit < 1e-6 || q.Limit > maxQuota {
+			d.problem(key+".limit", "a number from 0.000001 to 1e12", "%v", q.Limit)
+		}
+		const example = "an expression in CEL, such as input_tokens + 5 * output_tokens"
+		if q.Cost == "" {
+			d.problem(key+".cost", example, missing)
+		} else if _, err := rule.ParseMeasure(q.Cost); err != nil {
+			d.problem(key+".cost", example, "%v", err)
+		}
+		if q.When == "" {
+			continue
+		}
+		if _, err := rule.ParseFilter(q.When); err != nil {
+			d.problem(key+".when", "a condition in CEL, such as tier == 'free'", "%v", err)
 		}
 	}
 }

@@ -2,17 +2,8 @@ package rule
 
 import (
 	"errors"
-	"fmt"
-	"strings"
-	"sync"
 
 	"cel.dev/cel-go/cel"
-)
-
-// Limits of a condition.
-const (
-	MaxCondition = 4096    // bytes of its text
-	maxCost      = 100_000 // of one evaluation, in CEL's units: about one per operator, and one per ten bytes of processed text
 )
 
 // Vars are the variables of a condition, by name.
@@ -83,43 +74,15 @@ func (v *Vars) find(name string) any {
 	return nil
 }
 
+// calls are the expressions about calls.
+var calls = language{variables: names}
+
 // Condition is a condition on a call. Safe for concurrent use.
 type Condition struct{ program cel.Program }
 
-// environment is created for the first condition, so that programs without conditions do not pay for it.
-var environment = sync.OnceValues(func() (*cel.Env, error) {
-	options := []cel.EnvOption{cel.CrossTypeNumericComparisons(true), cel.ParserExpressionSizeLimit(MaxCondition), cel.ParserRecursionLimit(64)}
-	for name, t := range names {
-		options = append(options, cel.Variable(name, t))
-	}
-	return cel.NewEnv(options...)
-})
-
-// compiling serialises the type check: a failed check writes to the shared environment (the catalog behind its suggestions), which races with any
-// other check.
-var compiling sync.Mutex
-
 // ParseCondition parses a condition in CEL. Safe for concurrent use. The error is one line.
 func ParseCondition(text string) (*Condition, error) {
-	if len(text) > MaxCondition {
-		return nil, fmt.Errorf("longer than %d bytes", MaxCondition)
-	}
-	env, err := environment()
-	if err != nil {
-		return nil, fmt.Errorf("making the environment of conditions: %w", err)
-	}
-	compiling.Lock()
-	ast, issues := env.Compile(text)
-	compiling.Unlock()
-	if issues.Err() != nil {
-		first := issues.Errors()[0]
-		message, _, _ := strings.Cut(first.Message, " expecting {") // followed by a list of everything allowed
-		return nil, fmt.Errorf("line %d, column %d: %s", first.Location.Line(), first.Location.Column()+1, message)
-	}
-	if ast.OutputType() != cel.BoolType {
-		return nil, fmt.Errorf("its value is of the type %s, not true or false", ast.OutputType())
-	}
-	program, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(maxCost))
+	program, _, err := calls.compile(text, "true or false", cel.BoolType)
 	if err != nil {
 		return nil, err
 	}
@@ -131,14 +94,17 @@ var errNoBool = errors.New("no true or false")
 
 // Holds reports whether a call meets the condition. The error means that it cannot be evaluated, for example because the arguments lack a member; it
 // may quote them.
-func (c *Condition) Holds(v *Vars) (bool, error) {
-	out, _, err := c.program.Eval(v)
+func (c *Condition) Holds(v *Vars) (bool, error) { return holds(c.program, v) }
+
+// holds evaluates an expression whose value is true or false.
+func holds(program cel.Program, v cel.Activation) (bool, error) {
+	out, _, err := program.Eval(v)
 	if err != nil {
 		return false, err
 	}
-	holds, ok := out.Value().(bool)
+	b, ok := out.Value().(bool)
 	if !ok {
 		return false, errNoBool
 	}
-	return holds, nil
+	return b, nil
 }

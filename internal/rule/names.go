@@ -1,5 +1,5 @@
-// Package rule has the elements of an operator's rules for tool calls: name patterns with *, conditions in CEL, and JSON Schemas of arguments. It
-// knows neither the configuration nor requests, so that the configuration is checked with the same code that later evaluates calls.
+// Package rule has the elements of an operator's rules for tool calls: name patterns with *, conditions in CEL, and JSON Schemas of arguments; and expressions about
+// the usage of requests. It knows neither the configuration nor requests, so that the configuration is checked with the same code that later evaluates them.
 package rule
 
 import (

@@ -1,6 +1,7 @@
 package rule_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -89,6 +90,96 @@ func TestBadConditionsAreExplainedInOneLine(t *testing.T) {
 			t.Errorf("%.40q: %v, want %q", condition, err, want)
 		}
 	}
+}
+
+func TestMeasuresCountUsage(t *testing.T) {
+	t.Parallel()
+	u := rule.Usage{Input: 1000, Cached: 400, CacheWrite: 100, Output: 50, Reasoning: 20, CostUSD: 0.25, Model: "m", Provider: "p", Subsystem: "risk", Key: "k", KeyName: "n", Tier: "pro"}
+	for text, want := range map[string]float64{
+		"input_tokens - cached_tokens + 2 * cache_write_tokens + 5 * output_tokens + reasoning_tokens": 1070,
+		"total_tokens":                                             1050,
+		"cost_usd * 1000.0":                                        250,
+		"double(cached_tokens) * 0.25":                             100,
+		"uint(output_tokens)":                                      50,
+		"model == 'm' && provider == 'p' ? 7 : 1":                  7,
+		"subsystem + key + key_name + tier == 'riskknpro' ? 3 : 0": 3,
+		"reasoning_tokens - output_tokens":                         -30,
+	} {
+		m, err := rule.ParseMeasure(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if m.Uses("output_tokens") != strings.Contains(text, "output_tokens") || m.Uses("input") {
+			t.Errorf("%s: the variables are wrong", text)
+		}
+		if got, err := m.Of(&u); got != want || err != nil {
+			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
+		}
+	}
+	f, err := rule.ParseFilter("input_tokens > 500 && tier in ['free', 'pro']")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for input, want := range map[int64]bool{500: false, 501: true} {
+		if got, err := f.Holds(&rule.Usage{Input: input, Tier: "pro"}); got != want || err != nil {
+			t.Errorf("%d tokens: %v, %v", input, got, err)
+		}
+	}
+}
+
+func TestBadExpressionsAboutUsageAreExplainedInOneLine(t *testing.T) {
+	t.Parallel()
+	tens := "[0,1,2,3,4,5,6,7,8,9]"
+	for text, want := range map[string]string{
+		"input_tokens +":          "line 1, column",
+		"tokens":                  "undeclared reference to 'tokens'",
+		"model":                   "of the type string, not a number",
+		"0.5 * input_tokens":      "no matching overload",
+		"1000 / reasoning_tokens": "for a request that used nothing it has no value: division by zero",
+		"1.0 / cost_usd":          "for a request that used nothing it has no value: its value is not a number",
+		"output_tokens / (output_tokens == 2000 ? 0 : 1)": "for a request that used some of everything it has no value",
+		strings.Repeat("1", 5000):                         "longer than 4096 bytes",
+		tens + ".all(a, " + tens + ".all(b, " + tens + ".all(c, " + tens + ".all(d, " + tens + ".all(e, a + b + c + d + e > output_tokens))))) ? 1 : 2": "may take too many steps",
+	} {
+		_, err := rule.ParseMeasure(text)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%.40q: %v, want %q", text, err, want)
+		}
+	}
+	for text, want := range map[string]string{"output_tokens": "not true or false", "1 / output_tokens > 3": "division by zero"} {
+		if _, err := rule.ParseFilter(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestAMeasureThatFailsForARequestIsAnError(t *testing.T) {
+	t.Parallel()
+	m, err := rule.ParseMeasure("9223372036854775807 / (output_tokens == 7 ? 0 : 1) * (input_tokens > 5000 ? 2 : 1)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range []rule.Usage{{Output: 7}, {Input: 5001}} {
+		if got, err := m.Of(&u); err == nil {
+			t.Errorf("%+v: %v", u, got)
+		}
+	}
+}
+
+// FuzzMeasure: any text is compiled or refused, and any usage has a finite value or an error.
+func FuzzMeasure(f *testing.F) {
+	f.Add("input_tokens * 2 - cached_tokens", int64(1), int64(2), 0.5, "m")
+	f.Add("model.size() > 3 ? cost_usd : double(output_tokens)", int64(-1), int64(1<<62), -1e300, "")
+	f.Fuzz(func(t *testing.T, text string, input, output int64, cost float64, model string) {
+		m, err := rule.ParseMeasure(text)
+		if err != nil {
+			return
+		}
+		if n, err := m.Of(&rule.Usage{Input: input, Output: output, CostUSD: cost, Model: model}); err == nil && (math.IsNaN(n) || math.IsInf(n, 0)) {
+			t.Errorf("%q has the value %v", text, n)
+		}
+	})
 }
 
 func TestD85ArgumentsThatReadersUnderstandDifferentlyAreErrors(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package quota enforces limits on clients: request rate, hourly tokens, daily spend, concurrency. It counts in memory, per process: each of several
+// Package quota enforces limits on clients: request rate, hourly tokens, daily spend, concurrency, and quotas of what an expression counts. It counts in memory, per process: each of several
 // gateways has its own rates, hourly tokens and concurrency; only the daily spend is global, up to a second old, because it
 // is read from the ledger. With a Store, gateways share all counters. It does not know HTTP, prices or the ledger.
 package quota
@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/rule"
 	"bardo.money/gateway/policy"
 )
 
@@ -31,6 +32,7 @@ type Rules struct {
 	PrepaidRPM    int           // replaces Default.RPM for prepaid principals
 	MaxConcurrent int           // concurrent generations per client; zero or less means no limit
 	BillOverage   bool          // requests beyond the hourly allowance are served and billed instead of refused
+	Quotas        []Quota       // must not be changed
 	Share         int           // while the Store is unavailable, this gateway applies each limit divided by Share; 0: clients with limits are refused
 }
 
@@ -61,6 +63,7 @@ type Request struct {
 	Exempt    bool         // the spend limit does not refuse it; its charge counts
 	Tokens    int64        // input tokens; 0 before the body is read
 	Charge    policy.Micro // highest possible charge; 0 before the body is read
+	Usage     []rule.Usage // for Hold with quotas: the highest possible usage at each candidate; nil if it uses nothing
 }
 
 // Limiter admits requests. Clients are identified by account, anonymous ones by address (IPv6: by /64). Beyond Options.Callers the least recently
@@ -72,6 +75,7 @@ type Limiter struct {
 	reading   singleflight.Group
 	accounts  *table[policy.Account, *usage]
 	addresses *table[netip.Addr, *usage]
+	quotas    *table[quotaKey, *usage]
 	shared    *shared // nil: this process counts alone
 }
 
@@ -81,6 +85,7 @@ func New(o Options) *Limiter {
 		o.Callers = 1 << 16
 	}
 	l := &Limiter{spent: o.SpentSince, budgets: o.Budgets, accounts: newTable(o.Callers, newUsage[policy.Account]), addresses: newTable(o.Callers, newUsage[netip.Addr])}
+	l.quotas = newTable(o.Callers, func(k quotaKey) *usage { return &usage{seconds: k.seconds} })
 	l.SetRules(o.Rules)
 	if o.Store != nil {
 		l.shared = newShared(&o)
@@ -111,15 +116,24 @@ func (l *Limiter) Admit(ctx context.Context, now time.Time, req *Request) (Grant
 	return Grant{mu: mu, usage: u, tokens: clamp(req.Tokens), charge: clamp(req.Charge), Standing: s}, nil
 }
 
-// Hold updates the tokens and charge that an admitted request's grant holds: req is that of the admission, now with Tokens and Charge. Rate and
-// concurrency are not checked again. The error is as Admit's; the grant must be ended with Done in any case.
+// Hold updates the tokens, the charge and the quotas that an admitted request's grant holds: req is that of the admission, now with Tokens, Charge and Usage.
+// Rate and concurrency are not checked again. The error is as Admit's, or of kind RateLimited with an *Exceeded as its cause; the grant must be ended with Done
+// in any case.
 func (l *Limiter) Hold(ctx context.Context, now time.Time, req *Request, g *Grant) error {
+	if g.usage == nil && g.slot == nil {
+		return nil
+	}
+	if err := l.holdTokens(ctx, now, req, g); err != nil {
+		return err
+	}
+	return l.holdQuotas(now, req, g)
+}
+
+// holdTokens is Hold without the quotas.
+func (l *Limiter) holdTokens(ctx context.Context, now time.Time, req *Request, g *Grant) error {
 	lim := l.rules.Load().ofRequest(req)
 	if g.slot != nil {
 		return l.holdShared(ctx, now, req, &lim, g)
-	}
-	if g.usage == nil {
-		return nil
 	}
 	mu, u, err := l.ready(ctx, now, req, &lim)
 	if err != nil {
@@ -168,11 +182,15 @@ type Grant struct {
 	storeNow bool  // with slot: usage is stored immediately
 	tokens   int64
 	charge   policy.Micro
+
+	limiter *Limiter // with quotas
+	quotas  []quotaHold
 }
 
 // Done ends the grant with the actual tokens and charge, both zero if the request was not served, and returns the client's standing. Only the
 // first call has an effect.
 func (g *Grant) Done(now time.Time, tokens int64, charged policy.Micro) Standing {
+	g.releaseQuotas(now)
 	if g.slot != nil {
 		return g.doneShared(now, clamp(tokens), clamp(charged))
 	}
@@ -256,9 +274,10 @@ func (l *Limiter) ready(ctx context.Context, now time.Time, req *Request, lim *l
 
 // Immediate reports whether Admit and Hold do no I/O: they need not read the spending of other processes, or use the Store.
 func (l *Limiter) Immediate(now time.Time, req *Request) bool {
-	lim := l.rules.Load().ofRequest(req)
+	rules := l.rules.Load()
+	lim := rules.ofRequest(req)
 	if l.shared != nil {
-		return !lim.any()
+		return !lim.any() && (req.Class == Lookup || len(rules.Quotas) == 0)
 	}
 	if req.Class == Lookup || lim.spend == 0 || l.spent == nil {
 		return true

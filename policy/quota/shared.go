@@ -42,6 +42,7 @@ type shared struct {
 	accounts  *table[policy.Account, *slot]
 	addresses *table[netip.Addr, *slot]
 	budgets   *table[string, *slot] // by the name of the holder
+	quotas    *table[quotaKey, *slot]
 
 	running sync.WaitGroup
 	closing chan struct{}
@@ -59,6 +60,7 @@ func newShared(o *Options) *shared {
 	s.accounts = newTable(o.Callers, func(a policy.Account) *slot { return &slot{shared: s, name: "account:" + string(a)} })
 	s.addresses = newTable(o.Callers, func(a netip.Addr) *slot { return &slot{shared: s, name: "address:" + a.String()} })
 	s.budgets = newTable(o.Callers, func(name string) *slot { return &slot{shared: s, name: "budget:" + name} })
+	s.quotas = newTable(o.Callers, func(k quotaKey) *slot { return &slot{shared: s, name: k.String(), known: usage{seconds: k.seconds}} })
 	s.running.Add(1)
 	guard.Go(func() { defer s.running.Done(); s.renew() })
 	return s
@@ -101,6 +103,7 @@ func (s *shared) each(f func(*slot)) {
 	s.accounts.each(f)
 	s.addresses.each(f)
 	s.budgets.each(f)
+	s.quotas.each(f)
 }
 
 // Close stores the counters, at most until ctx is done. It must be called after the last request. Only a limiter with a Store needs it.

@@ -14,6 +14,7 @@ import (
 
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/redistest"
+	"bardo.money/gateway/internal/rule"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/quota"
 )
@@ -524,4 +525,127 @@ func TestACounterThatCannotBeReadIsWrittenAnew(t *testing.T) {
 	if got := passed(t, []*quota.Limiter{l}, 3, time.Now(), *req(0), fault.RateLimited); len(got) != 1 {
 		t.Errorf("%d passed, want 1", len(got))
 	}
+}
+
+// quotas returns rules with a quota of 1000 input tokens per day.
+func quotas(t *testing.T, share int) quota.Options {
+	t.Helper()
+	cost, err := rule.ParseMeasure("input_tokens")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return quota.Options{Rules: quota.Rules{Share: share, Quotas: []quota.Quota{{Name: "input", Per: quota.PerAll, Window: 24 * time.Hour, Limit: quota.Millionths(1000), Cost: cost}}}}
+}
+
+// holds admits a request that may count an amount, and holds it; nil if the kind of fault refuses it.
+func holds(t *testing.T, l *quota.Limiter, now time.Time, input int64, kind fault.Kind) *quota.Grant {
+	t.Helper()
+	r := &quota.Request{Usage: []rule.Usage{{Input: input}}, Client: netip.MustParseAddr("10.1.2.3")}
+	g, err := l.Admit(context.Background(), now, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Hold(context.Background(), now, r, &g); err != nil {
+		if fault.From(err).Kind != kind {
+			t.Errorf("refused by %v, want %s", err, kind)
+		}
+		g.Done(now, 0, 0)
+		return nil
+	}
+	return &g
+}
+
+// TestGatewaysShareAQuota: of concurrent requests at three gateways as many are admitted as at one, and what one used is known to the others.
+func TestGatewaysShareAQuota(t *testing.T) {
+	server := redistest.Start(t)
+	all := gateways(t, 3, quotas(t, 0), inRedis(t, server))
+	now := time.Now()
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	var grants []*quota.Grant
+	for _, l := range all {
+		for range 8 {
+			wait.Go(func() {
+				if g := holds(t, l, now, 100, fault.RateLimited); g != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					grants = append(grants, g)
+				}
+			})
+		}
+	}
+	wait.Wait()
+	if len(grants) != 10 {
+		t.Errorf("%d passed, want 10", len(grants))
+	}
+	for _, g := range grants {
+		g.Measure(now, &rule.Usage{Input: 90})
+		g.Done(now, 0, 0)
+	}
+	for _, l := range all {
+		eventually(t, func() error {
+			g := holds(t, l, now, 100, fault.RateLimited)
+			if g == nil {
+				return errors.New("what the others used less is not free")
+			}
+			g.Done(now, 0, 0)
+			return nil
+		})
+		if holds(t, l, now, 101, fault.RateLimited) != nil {
+			t.Error("more than is left")
+		}
+	}
+	if dump := server.Dump(t); strings.Contains(dump, "input") || strings.Contains(dump, "10.1.2.3") {
+		t.Errorf("Redis shows %s", dump)
+	}
+}
+
+// TestAQuotaWhileTheStoreIsAway: each gateway gives out its part of what is left, or refuses; afterwards all usage counts.
+func TestAQuotaWhileTheStoreIsAway(t *testing.T) {
+	for _, share := range []int{0, 2} {
+		withTwoGateways(t, quotas(t, share), func(w *partition) {
+			use := func(gateway int, input int64, kind fault.Kind) bool {
+				g := holds(w.T, w.all[gateway], time.Now(), input, kind)
+				if g != nil {
+					g.Measure(time.Now(), &rule.Usage{Input: input})
+					g.Done(time.Now(), 0, 0)
+				}
+				synctest.Wait()
+				return g != nil
+			}
+			if !use(0, 200, "") {
+				t.Error("the store is there")
+			}
+			w.cut.Store(true)
+			if share == 0 {
+				if use(0, 1, fault.Unavailable) {
+					t.Error("admitted without the store")
+				}
+				w.cut.Store(false)
+				return
+			}
+			if use(0, 401, fault.RateLimited) || !use(0, 400, "") {
+				t.Error("its part of 800 is 400")
+			}
+			w.cut.Store(false)
+			if use(0, 401, fault.RateLimited) || !use(0, 200, "") {
+				t.Error("400 are left for both")
+			}
+			if use(1, 201, fault.RateLimited) || !use(1, 200, "") {
+				t.Error("200 are left for both")
+			}
+		})
+	}
+}
+
+// TestWhatARequestHoldsOfAQuotaIsRenewed: longer than the lifetime of what a gateway holds.
+func TestWhatARequestHoldsOfAQuotaIsRenewed(t *testing.T) {
+	withTwoGateways(t, quotas(t, 0), func(w *partition) {
+		g := holds(w.T, w.all[0], time.Now(), 600, "")
+		<-time.After(5 * time.Minute)
+		if holds(w.T, w.all[1], time.Now(), 401, fault.RateLimited) != nil {
+			t.Error("what a long request holds is free at another gateway")
+		}
+		g.Done(time.Now(), 0, 0)
+	})
 }

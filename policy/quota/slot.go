@@ -245,6 +245,7 @@ func (s *slot) load(raw []byte) {
 	}
 	s.inDoubt = nil
 	u.tokens, u.spent, u.month = later(u.tokens, s.known.tokens), later(u.spent, s.known.spent), later(u.month, s.known.month)
+	u.seconds = s.known.seconds
 	s.known, s.holds = u, holds
 }
 
@@ -390,7 +391,7 @@ func (s *slot) count(now time.Time, tokens, charged int64, soon bool) {
 
 func (s *slot) add(now time.Time, tokens, charged int64, soon bool) {
 	now = s.effectiveTime(now)
-	s.pending.tokens.add(window{now.Unix() / 3600, tokens})
+	s.pending.tokens.add(window{now.Unix() / s.known.period(), tokens})
 	s.pending.spent.add(window{now.Unix() / 86400, charged})
 	s.pending.month.add(window{monthOf(now), charged})
 	if soon {

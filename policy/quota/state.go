@@ -96,7 +96,7 @@ func (w *window) add(o window) {
 		return
 	}
 	w.roll(o.at)
-	w.n += o.n
+	w.n = min(w.n+o.n, maxSum)
 }
 
 // subtract subtracts a count of the same period.

@@ -74,6 +74,20 @@ var everyStore = map[string]func(*testing.T){
 	"WhatOthersSpentEndsWithItsDay":                          quota.TestWhatOthersSpentEndsWithItsDay,
 	"AReadOutlivesTheRequestThatBeganIt":                     quota.TestAReadOutlivesTheRequestThatBeganIt,
 	"WhatIsAnsweredLaterCounts":                              quota.TestWhatIsAnsweredLaterCounts,
+
+	"AQuotaHoldsTheHighestCountAndKeepsTheActualOne": quota.TestAQuotaHoldsTheHighestCountAndKeepsTheActualOne,
+	"AQuotaCountsPerScope":                           quota.TestAQuotaCountsPerScope,
+	"AConditionSelectsTheRequestsOfAQuota":           quota.TestAConditionSelectsTheRequestsOfAQuota,
+	"AQuotaWithoutAValueRefuses":                     quota.TestAQuotaWithoutAValueRefuses,
+	"AUsageWithoutAValueCountsWhatWasHeld":           quota.TestAUsageWithoutAValueCountsWhatWasHeld,
+	"D55ExemptRequestsAreCountedAndNotRefused":       quota.TestD55ExemptRequestsAreCountedAndNotRefused,
+	"ARequestHoldsAQuotaOnce":                        quota.TestARequestHoldsAQuotaOnce,
+	"ARefusalByOneQuotaLeavesNothingHeldInAnother":   quota.TestARefusalByOneQuotaLeavesNothingHeldInAnother,
+	"ReloadedQuotasKeepTheirCounters":                quota.TestReloadedQuotasKeepTheirCounters,
+	"ADeferredRequestCountsItsInputAndThenTheRest":   quota.TestADeferredRequestCountsItsInputAndThenTheRest,
+	"AmountsOfQuotasNeverOverflow":                   quota.TestAmountsOfQuotasNeverOverflow,
+	"RequestsAtTheSameTimeCannotExceedAQuota":        quota.TestRequestsAtTheSameTimeCannotExceedAQuota,
+	"RequestsOfQuotasInAStoreWaitForIt":              quota.TestRequestsOfQuotasInAStoreWaitForIt,
 }
 
 // unsharedOnly are the tests that apply only to a limiter without a store.
@@ -81,16 +95,19 @@ var unsharedOnly = []string{
 	"ManyCallersAreBoundedAndTheBusyOnesKept",    // it looks into the table
 	"WhetherAdmittingReads",                      // with a store admission always waits
 	"ADayThatEndsDuringTheReadTakesNothingAlong", // it has no limiter
+	"AQuotaExpectsTheMostExpensiveParts",         // the same
 }
 
 func TestEveryTestRunsWithAStore(t *testing.T) {
-	source, err := os.ReadFile("quota_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range regexp.MustCompile(`(?m)^func Test(\w+)\(`).FindAllStringSubmatch(string(source), -1) {
-		if everyStore[m[1]] == nil && !slices.Contains(unsharedOnly, m[1]) {
-			t.Errorf("Test%s runs without a store alone", m[1])
+	for _, file := range []string{"quota_test.go", "measured_test.go"} {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^func Test(\w+)\(`).FindAllStringSubmatch(string(source), -1) {
+			if everyStore[m[1]] == nil && !slices.Contains(unsharedOnly, m[1]) {
+				t.Errorf("Test%s runs without a store alone", m[1])
+			}
 		}
 	}
 }

@@ -77,7 +77,8 @@ func firstSet[N ~int | ~int64](own, general N) N {
 // usage is one client's counters. Methods only change the receiver; callers hold the lock.
 type usage struct {
 	rates        [2]bucket // by Class
-	tokens       window    // of the hour
+	seconds      int64     // the period of tokens; 0 means an hour
+	tokens       window    // of the hour, or of seconds
 	spent        window    // of the UTC day, in this process
 	others       int64     // spent by other processes on that day
 	month        window    // spent in the UTC month; only with a Store
@@ -124,7 +125,7 @@ func (u *usage) clockSetBack(now time.Time) {
 
 // roll starts a new hour or day.
 func (u *usage) roll(now time.Time) {
-	u.tokens.roll(now.Unix() / 3600)
+	u.tokens.roll(now.Unix() / u.period())
 	if u.spent.roll(now.Unix() / 86400) {
 		u.others = 0
 	}

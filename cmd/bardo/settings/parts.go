@@ -11,6 +11,7 @@ import (
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/rule"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/quota"
 )
@@ -46,7 +47,26 @@ func QuotaRules(cfg *config.Config) quota.Rules {
 		MaxConcurrent: cfg.Limits.MaxConcurrent,
 		BillOverage:   cfg.Limits.Overage == "bill",
 		Share:         cfg.Limits.Share(),
+		Quotas:        quotas(cfg.Limits.Quotas),
 	}
+}
+
+// quotas are the configured quotas. The configuration's validation has already reported errors of their expressions; a quota with one refuses every request.
+func quotas(configured []config.Quota) []quota.Quota {
+	out := make([]quota.Quota, len(configured))
+	for i := range configured {
+		c := &configured[i]
+		q := quota.Quota{Name: c.Name, Per: quota.Scope(c.Per), Window: c.Window, Limit: quota.Millionths(c.Limit)}
+		var whenErr error
+		if c.When != "" {
+			q.When, whenErr = rule.ParseFilter(c.When)
+		}
+		if cost, err := rule.ParseMeasure(c.Cost); err == nil && whenErr == nil {
+			q.Cost = cost
+		}
+		out[i] = q
+	}
+	return out
 }
 
 // Cheaper is the policy for requests that their budget or balance cannot pay for.

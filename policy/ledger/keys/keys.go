@@ -58,7 +58,7 @@ func (k Row) Principal() policy.Principal {
 	return policy.Principal{
 		Account: k.ID, Name: k.Name, Tier: k.Tier, Prepaid: k.Prepaid, ReadOnly: k.ReadOnly, Networks: k.Networks,
 		Limits: policy.Limits{RPM: k.RPM, TokensPerHour: k.TokensPerHour, SpendPerDay: k.SpendDay}, Guards: k.Guards,
-		Scope: k.Scope, Budgets: k.budgets(), Publishable: k.Publishable,
+		Scope: k.Scope, Project: k.Project, Owner: k.groups.owner.ID, Budgets: k.budgets(), Publishable: k.Publishable,
 	}
 }
 
