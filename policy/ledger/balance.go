@@ -87,7 +87,7 @@ func (l *Ledger) Deposit(ctx context.Context, acct policy.Account, amount policy
 	if err != nil {
 		return 0, fmt.Errorf("deposit to key %s: %w", acct, err)
 	}
-	b, err := l.balance(ctx, acct)
+	b, err := l.Balance(ctx, acct)
 	if err != nil { // the deposit is in the store
 		return stored, nil //nolint:nilerr // as above
 	}

@@ -241,8 +241,10 @@ func (b *Book) IsReplaced() (bool, error) {
 const reopenTimeout = 10 * time.Second
 
 // Reopen opens a new connection, to the store that is now at the place of this one. After an error the book is unchanged.
-func (b *Book) Reopen() error {
-	ctx, cancel := context.WithTimeout(context.Background(), reopenTimeout)
+func (b *Book) Reopen() error { return b.reopen(reopenTimeout) }
+
+func (b *Book) reopen(timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	next, err := b.Open(ctx)
 	if err != nil {

@@ -87,12 +87,18 @@ func commitVerified(b *Book) error {
 		return err
 	}
 	p.inDoubt = p.id
-	if b.Reopen() != nil || !p.doubtCommitted {
+	if b.reopen(max(minReopen, commitTime-time.Since(p.Began))) != nil || !p.doubtCommitted {
 		return err
 	}
 	p.doubtCommitted = false
 	return nil
 }
+
+// A transaction with a lost connection waits for its status until commitTime after its begin, but at least for minReopen: then its senders get an error.
+const (
+	commitTime = 5 * time.Second
+	minReopen  = time.Second
+)
 
 func (p *State) committed() {
 	p.own++

@@ -162,17 +162,19 @@ func (q queries) rows(ctx context.Context, query string, args ...any) (*sql.Rows
 	return q.on.QueryContext(ctx, query, args...)
 }
 
-// Bounds of retries of a query whose connection to the database is lost: about three seconds, in which a database can restart.
+// Bounds of retries of a query whose connection to the database is lost: about three seconds, in which a database can restart. One that takes connections and
+// does not answer is not asked again.
 const (
 	maxAttempts = 7
+	maxRetry    = 4 * time.Second
 	firstPause  = 50 * time.Millisecond
 )
 
-// retryLost runs do, and repeats it while the connection to the database is lost.
+// retryLost runs do, and repeats it while the connection to the database is lost, for maxRetry.
 func retryLost(ctx context.Context, do func() error) (err error) {
-	pause := firstPause
+	pause, began := firstPause, time.Now()
 	for attempt := 1; ; attempt, pause = attempt+1, 2*pause {
-		if err = do(); attempt == maxAttempts || ctx.Err() != nil || !store.IsLost(err) {
+		if err = do(); attempt == maxAttempts || time.Since(began) > maxRetry || ctx.Err() != nil || !store.IsLost(err) {
 			return err
 		}
 		select {

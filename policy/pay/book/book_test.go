@@ -344,6 +344,24 @@ func TestADatabaseThatEndsIsWaitedFor(t *testing.T) {
 	}
 }
 
+// TestADatabaseThatIsSilentIsNotWaitedForLong: it takes connections, and does not answer.
+func TestADatabaseThatIsSilentIsNotWaitedForLong(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	b := open(t, Beside(s.Database(t), filepath.Join(t.TempDir(), "ledger"), postgres.Connect))
+	p, err := b.Reserve(t.Context(), terms, one, "req_1", 7, Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Hang()
+	t.Cleanup(s.Resume)
+	began := time.Now()
+	err = b.MarkServed(t.Context(), p.ID, 10, 10)
+	if took := time.Since(began); err == nil || took > 12*time.Second {
+		t.Errorf("%v after %s", err, took)
+	}
+}
+
 func TestAStoreOfANewerVersionIsRefused(t *testing.T) {
 	inBoth(t, func(t *testing.T, at Place) {
 		t.Helper()
