@@ -58,7 +58,7 @@ func (x *exchange) limit(ctx context.Context, e *endpoint.Endpoint) (err error) 
 			return err
 		}
 	}
-	if e.Local == nil && !e.Stored {
+	if e.Local == nil && !e.Stored && !e.MCP {
 		if x.dryRun, err = dryrun.IsRequested(x.Head.Header); err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func (x *exchange) identify(ctx context.Context) error {
 
 // staysOnThread reports whether the request can be served on the worker's thread: the endpoint allows it, and authentication does not block.
 func (x *exchange) staysOnThread(e *endpoint.Endpoint) bool {
-	if e.Local != nil || e.Stored || e.Modality != nil || e.Class != endpoint.Generate {
+	if e.Local != nil || e.Stored || e.MCP || e.Modality != nil || e.Class != endpoint.Generate {
 		return false
 	}
 	v, ok := x.gw.Verifier.(auth.Immediate)

@@ -25,6 +25,7 @@ import (
 	"bardo.money/gateway/extproc/effects"
 	"bardo.money/gateway/extproc/epoch"
 	"bardo.money/gateway/extproc/governor"
+	"bardo.money/gateway/extproc/mcp"
 	"bardo.money/gateway/extproc/memory"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/passthrough"
@@ -86,6 +87,7 @@ type Deps struct {
 
 	Identities *api.Identities // identities linked to accounts; nil: off
 	Pages      http.Handler    // the dashboard; nil: off
+	Version    string          // of the program, for MCP servers and clients
 }
 
 // Gateway serves exchanges. Safe for concurrent use.
@@ -100,6 +102,7 @@ type Gateway struct {
 	epochs        epoch.Coordinator
 	reasonings    api.ReasoningStore
 	api           api.Server
+	mcp           *mcp.Gateway
 	resources     passthrough.Server
 	bodies        upload.Memory
 	live          atomic.Int64

@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/extproc/cors"
 	"bardo.money/gateway/extproc/effects"
 	"bardo.money/gateway/extproc/endpoint"
+	"bardo.money/gateway/extproc/mcp"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/passthrough"
 	"bardo.money/gateway/extproc/runtime"
@@ -41,6 +42,7 @@ func New(rt *runtime.Config, d Deps) *Gateway {
 		g.Governor.Changed = g.notifyKnobChanged
 		g.Governor.Configure(rt.Governor)
 	}
+	g.mcp = mcp.New(mcp.Options{Client: d.listener(), Secret: d.Secret, Meter: d.Metrics, Log: d.Log, Version: d.Version})
 	g.resources = passthrough.Server{Ledger: d.Ledger, Health: d.Health, Egress: d.listener(), Log: d.Log}
 	g.api.Sessions, g.api.Memory, g.api.Identities = d.Sessions, d.Memory, d.Identities
 	if d.Deferred != nil {

@@ -79,6 +79,9 @@ func (x *exchange) admitted(ctx context.Context, e endpoint.Endpoint, bodyless b
 	if e.Page {
 		return x.page(ctx, bodyless)
 	}
+	if e.MCP {
+		return x.mcp(ctx, bodyless)
+	}
 	if e.Local != nil {
 		return x.answerLocally(ctx, &e, bodyless)
 	}

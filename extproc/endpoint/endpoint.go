@@ -10,6 +10,7 @@ import (
 
 	"bardo.money/gateway/extproc/api"
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/mcp"
 	"bardo.money/gateway/extproc/modality"
 	"bardo.money/gateway/extproc/passthrough"
 	"bardo.money/gateway/extproc/stream"
@@ -45,6 +46,7 @@ type Endpoint struct {
 	Paid     bool                           // also available to payers of single requests, without a key
 	Compact  bool                           // session compaction: its transcript is summarised
 	Page     bool                           // a page of the dashboard
+	MCP      bool                           // a message to MCP servers
 	Modality *modality.Operation            // an endpoint of package modality: the request is sent unchanged
 	Detect   func(body []byte) chat.Dialect // detects the request's format; nil: path and headers determine it
 }
@@ -92,6 +94,10 @@ var endpoints = append([]Endpoint{
 	{Method: http.MethodPost, Path: api.StreamTokenPath, Class: Lookup, Local: (*api.Server).VeniceStreamToken},
 	{Method: http.MethodPost, Path: "/venice/cache/advance", Class: Lookup, Local: (*api.Server).AdvanceEpoch, MaxBody: api.MaxEpochBody},
 	{Method: http.MethodGet, Path: api.StreamPath, Class: Lookup, Local: (*api.Server).VeniceStream},
+	{Method: http.MethodPost, Path: mcp.Path, Class: Lookup, MCP: true},
+	{Method: http.MethodDelete, Path: mcp.Path, Class: Lookup, MCP: true},
+	{Method: http.MethodPost, Path: mcp.Path + "/", Leaf: true, Class: Lookup, MCP: true},
+	{Method: http.MethodDelete, Path: mcp.Path + "/", Leaf: true, Class: Lookup, MCP: true},
 	{Method: http.MethodGet, Path: "/", Class: Open, Local: (*api.Server).Welcome},
 	{Method: http.MethodGet, Path: "/ui", Class: Open, Page: true},
 	{Method: http.MethodGet, Path: "/ui/", Class: Open, Page: true},
@@ -129,6 +135,8 @@ func (e Endpoint) Operation() telemetry.Operation {
 	switch {
 	case e.Local != nil, e.Page:
 		return telemetry.Lookup
+	case e.MCP:
+		return telemetry.MCP
 	case e.Stored:
 		return telemetry.Passthrough
 	case e.Modality != nil:

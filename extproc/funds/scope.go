@@ -31,7 +31,7 @@ var publicPaths = []string{"/v1/models", "/v1beta/models", "/v1/balance"}
 func (f *Funds) isPublic(e *endpoint.Endpoint) bool {
 	within := func(p string) bool { return f.Head.Path == p || strings.HasPrefix(f.Head.Path, p+"/") }
 	switch {
-	case e.Stored, f.Head.Header.Has("x-bardo-defer"):
+	case e.Stored, e.MCP, f.Head.Header.Has("x-bardo-defer"):
 		return false
 	case e.Local != nil:
 		return slices.ContainsFunc(publicPaths, within)
@@ -39,8 +39,8 @@ func (f *Funds) isPublic(e *endpoint.Endpoint) bool {
 	return true
 }
 
-// checkSubsystem refuses a request of a subsystem outside its key's scope.
-func (f *Funds) checkSubsystem() error {
+// CheckSubsystem refuses a request of a subsystem outside its key's scope.
+func (f *Funds) CheckSubsystem() error {
 	s := &f.Principal.Scope
 	if s.AllowsSubsystem(f.Hints.Subsystem) {
 		return nil

@@ -24,7 +24,7 @@ func (f *Funds) NamesSession() bool {
 // FindSession finds the session that the request names, after checking that its subsystem may use the key. An ended session answers nothing more, not
 // even from the cache, except requests that were accepted before.
 func (f *Funds) FindSession(ctx context.Context) error {
-	if err := f.checkSubsystem(); err != nil {
+	if err := f.CheckSubsystem(); err != nil {
 		return err
 	}
 	if !f.NamesSession() {
@@ -129,7 +129,7 @@ func (f *Funds) CheckSessionKey(e *endpoint.Endpoint) error {
 	if err := f.checkEndpoint(e); err != nil {
 		return err
 	}
-	if f.Principal.Session == "" || e.Local == nil && !e.Stored {
+	if f.Principal.Session == "" || e.Local == nil && !e.Stored && !e.MCP {
 		return nil
 	}
 	within := func(p string) bool { return f.Head.Path == p || strings.HasPrefix(f.Head.Path, p+"/") }

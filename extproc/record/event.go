@@ -52,6 +52,9 @@ var EventDowngrade = event.Declare[Downgrade]("inference:budget_decision", "The 
 // EventDecision is the event of a decision by the operator's rules other than "allowed".
 var EventDecision = event.Declare[DecisionMade]("policy:decision", "A rule of the operator did not simply let something pass.")
 
+// EventToolCall is the event of a call of an MCP server's tool through the gateway, allowed or not.
+var EventToolCall = event.Declare[DecisionMade]("mcp:tool_call", "A client called a tool of an MCP server: what the operator's rules said.").Audited()
+
 // ProviderResolved is the event of a decision: the first candidate.
 type ProviderResolved struct {
 	RequestID string            `json:"request_id"`

@@ -10,7 +10,9 @@ import (
 	"bardo.money/gateway/extproc/cognition"
 	"bardo.money/gateway/extproc/epoch"
 	"bardo.money/gateway/extproc/governor"
+	"bardo.money/gateway/extproc/layers/firewall"
 	"bardo.money/gateway/extproc/localembed"
+	"bardo.money/gateway/extproc/mcp"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/origin"
@@ -50,8 +52,10 @@ type Config struct {
 	DefaultSpread int
 	Plans         bool // the operator uses plans
 	EgressSecret  string
-	Hooks         []policy.ProviderID // Envoy's clusters of guardrails
-	Secrets       *secret.Redactor    // knows every configured credential; nil knows none
+	Hooks         []policy.ProviderID // Envoy's clusters of guardrails and MCP servers
+	MCP           []mcp.Server
+	Firewall      firewall.Layer   // rules for tools of MCP servers
+	Secrets       *secret.Redactor // knows every configured credential; nil knows none
 	Structured    Structured
 	VerifyRisk    VerifyRisk
 	SearchBudget  policy.Micro // budget for web searches per dream cycle, at provider prices

@@ -17,7 +17,7 @@ var levels = []struct {
 	}},
 	{2, "part", []string{
 		"extproc/api", "extproc/passthrough", "extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health",
-		"extproc/cors", "extproc/upload", "extproc/replay", "extproc/site", "extproc/stream/duplex",
+		"extproc/cors", "extproc/upload", "extproc/replay", "extproc/site", "extproc/mcp", "extproc/stream/duplex",
 	}},
 	{3, "step", []string{"extproc/modality", "extproc/review", "extproc/runtime", "extproc/request", "extproc/dryrun", "extproc/attempt", "extproc/probe", "extproc/endpoint", "extproc/side", "extproc/rounds", "extproc/later", "extproc/report", "extproc/reading", "extproc/funds", "extproc/effects", "extproc/ranking"}},
 	{4, "server", []string{"extproc", "extproc/stream/*", "xds", "xds/feed"}},
@@ -109,6 +109,8 @@ var outside = map[string][]string{
 	"github.com/ethereum/go-ethereum":        {"policy/pay/evm", "e2e/anvil"},
 	"github.com/jackc/pgx/v5":                {"policy/ledger/postgres"},
 	"go.opentelemetry.io":                    {"cmd/bardo/otlp", "e2e/otelcol"},
+
+	"github.com/modelcontextprotocol/go-sdk": nil, // only tests
 }
 
 // unreachable lists packages that a program must not contain.

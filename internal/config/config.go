@@ -24,6 +24,7 @@ type Config struct {
 	Routing   Routing   `key:"routing" doc:"Order of candidates, retries, timeouts and health."`
 	Inference Inference `key:"inference" doc:"Parameters of answers, and the response cache."`
 	Pipeline  Pipeline  `key:"pipeline" doc:"The layers that run between client and provider."`
+	MCP       MCP       `key:"mcp" doc:"Servers of the Model Context Protocol whose tools clients use through this gateway, at /mcp."`
 	Billing   Billing   `key:"billing" doc:"Prices for callers."`
 	Limits    Limits    `key:"limits" doc:"Default limits of API keys, which a key's own limits override, and limits of request bodies."`
 	Store     Store     `key:"store" doc:"Where state lives."`

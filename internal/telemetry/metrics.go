@@ -63,6 +63,7 @@ type Metrics struct {
 	healthy        *prometheus.GaugeVec
 	capped         *prometheus.CounterVec
 	rules          *prometheus.CounterVec
+	mcp            *prometheus.HistogramVec
 	panics         prometheus.Counter
 	held           prometheus.Counter
 	refused        prometheus.Counter
@@ -128,6 +129,7 @@ func New(b Build) *Metrics {
 	m.refused = register(m, prometheus.NewCounter(prometheus.CounterOpts{Name: "bardo_admin_refused_total", Help: "Requests to the admin API that came without its token."}))
 	m.capped = m.counters("bardo_usage_capped_total", "Calls whose provider reported more usage than a call can have.", "provider")
 	m.rules = m.counters("bardo_rule_decisions_total", "Decisions of the tool firewall and of guardrails, by rule or hook.", "by", "rule", "decision", "reason", "shadow")
+	m.mcp = m.histograms("bardo_mcp_request_duration_seconds", "Time of one request to an MCP server.", secondBuckets, "server", "method", "result")
 	m.local = newLocalModels(m)
 	m.semantic = newSemanticCache(m)
 	m.limits = newLimitCounts(m)
@@ -219,6 +221,11 @@ func (m *Metrics) RuleDecided(by, rule, decision, reason string, shadow bool) {
 		reason = Other
 	}
 	m.rules.WithLabelValues(by, rule, decision, reason, strconv.FormatBool(shadow)).Inc()
+}
+
+// MCPRequest records a request to an MCP server, by its method and result, which are from bounded sets.
+func (m *Metrics) MCPRequest(server, method, result string, took time.Duration) {
+	m.mcp.WithLabelValues(server, method, result).Observe(took.Seconds())
 }
 
 // ruleReasons are the reasons that have series of their own.

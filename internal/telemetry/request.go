@@ -23,6 +23,7 @@ const (
 	Transcription                  // speech to text
 	Moderation                     // content classification
 	Rerank                         // document ranking
+	MCP                            // a message to a server of the Model Context Protocol
 	Unrouted                       // no endpoint was found
 )
 
@@ -55,6 +56,8 @@ func (o Operation) String() string {
 		return "moderation"
 	case Rerank:
 		return "rerank"
+	case MCP:
+		return "mcp"
 	case Unrouted:
 	}
 	return Other

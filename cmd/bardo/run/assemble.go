@@ -10,6 +10,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/wallet"
 	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/classifier"
+	"bardo.money/gateway/extproc/layers/firewall"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/internal/config"
@@ -65,6 +66,8 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 	for _, c := range settings.HookClusters(cfg) {
 		rt.Hooks = append(rt.Hooks, c.ID)
 	}
+	rt.MCP = settings.MCPServers(&cfg.MCP)
+	rt.Firewall = firewall.New(settings.FirewallRules(&cfg.Pipeline.Firewall)).InShadow(cfg.Pipeline.Firewall.Shadow)
 	rt.Epochs, rt.Phase = settings.Epochs(cfg), phase
 	rt.SetCognition(time.Duration(cfg.Telemetry.VeniceMockRateMS) * time.Millisecond)
 	rt.Resolver = settings.Resolver(g.parts.Adapters, priced, cfg)

@@ -40,7 +40,7 @@ func OpenOffline(ctx context.Context, cfg *config.Config, parts Parts, dir strin
 	r := &Offline{upstream: upstream, g: &gateway{start: start{home: home.Dir(dir), out: io.Discard, parts: parts}}}
 	g := r.g
 	own := *cfg
-	own.Pipeline.Guardrails, own.Pipeline.Retrieval.Hooks = nil, nil // no service of the operator is called
+	own.Pipeline.Guardrails, own.Pipeline.Retrieval.Hooks, own.MCP.Servers = nil, nil, nil // no service of the operator is called
 	own.Auth.Anonymous, own.Store.Ledger, own.Store.Cache, own.Store.Vectors, own.Telemetry.Events = true, "sqlite://$BARDO_HOME/bardo.db", "memory", "memory", ""
 	own.Telemetry.ClickHouse = config.URL{}
 	g.cfg.Store(&own)

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 
 	"bardo.money/gateway/extproc/layers/firewall"
@@ -71,6 +72,10 @@ func HookClusters(cfg *config.Config) (out []Cluster) {
 	for i := range cfg.Pipeline.Retrieval.Hooks {
 		c := &cfg.Pipeline.Retrieval.Hooks[i]
 		out = append(out, Cluster{hookCluster("retrieval", c.Name, &c.URL), c.URL})
+	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.MCP.Servers)) {
+		s := cfg.MCP.Servers[name]
+		out = append(out, Cluster{hookCluster("mcp", name, &s.URL), s.URL})
 	}
 	if p := cfg.Auth.Privy; p != nil {
 		out = append(out, PrivyCluster(p))

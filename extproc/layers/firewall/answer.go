@@ -27,6 +27,7 @@ type call struct {
 	custom        bool     // its argument is a text
 	args          []byte   // at most maxArgs bytes
 	own           *ownCall // set for a call of a provider's own tool; nil for one of the client's
+	direct        bool     // the client itself makes it, to a tool of an MCP server: args are those of the tool
 	judged        bool
 	removed       bool
 	noticeWritten bool // the text that replaces it was emitted

@@ -128,12 +128,7 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 		return l.Broken
 	}
 	s := slot.Of(x)
-	s.shadow = l.Shadow
-	for i := range l.Rules {
-		if r := &l.Rules[i]; r.concerns(x) {
-			s.rules = append(s.rules, r)
-		}
-	}
+	s.rules, s.shadow = l.applying(x), l.Shadow
 	if x.OnlyTools != nil {
 		s.rules = append(s.rules, &Rule{ID: sessionRule, Allow: rule.Names(x.OnlyTools), always: true})
 	}

@@ -46,7 +46,7 @@ func (s *state) tools() []offeredTool {
 
 // offeredAs is the name under which the request offers the tool of a call; "" if it does not offer it.
 func (s *state) offeredAs(c *call) string {
-	if c.own != nil {
+	if c.own != nil && !c.direct {
 		return s.ownOffered(c)
 	}
 	if s.tool(c.name) == nil {
@@ -109,7 +109,7 @@ func (s *state) violation(x *pipeline.Exchange, r *Rule, given *arguments) strin
 		return "invalid_arguments"
 	case r.OwnSchema && s.offeredAs(c) == "":
 		return "not_offered"
-	case r.OwnSchema && c.own == nil && !c.custom && !s.tool(c.name).accepts(c.args):
+	case r.OwnSchema && (c.own == nil || c.direct) && !c.custom && !s.tool(c.name).accepts(c.args):
 		return "arguments"
 	case r.Schema != nil && !r.Schema.Allows(args):
 		return "schema"
@@ -156,7 +156,7 @@ func (a *arguments) read() (map[string]any, error) {
 		switch {
 		case a.call.custom:
 			a.args, a.err = rule.TextArgs(a.call.args)
-		case a.call.own != nil:
+		case a.call.own != nil && !a.call.direct:
 			a.args, a.err = ownArgs(a.call.args)
 		default:
 			a.args, a.err = rule.Args(a.call.args)

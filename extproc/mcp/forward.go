@@ -1,0 +1,221 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/internal/sse"
+)
+
+// callNamed forwards a call of a tool, or the request of a prompt, to the server that its name names.
+func (x *exchange) callNamed(ctx context.Context) *rpcError {
+	full, _ := x.params.Get("name").Str()
+	s, name := x.find(full)
+	if s == nil {
+		return &rpcError{code: codeParams, message: "there is no " + kindOf(x.method) + " of this name"}
+	}
+	k := &call{x.Gateway, x.caller, s, x.session}
+	if x.method == "tools/call" {
+		if f := x.check(ctx, k, name); f != nil {
+			return f
+		}
+	}
+	doc, err := jsonx.Scan(x.params.Raw)
+	if err != nil {
+		return &rpcError{code: codeParams, message: err.Error()}
+	}
+	var e jsonx.Edits
+	e.Set(&doc, "name", jsonx.AppendString(nil, name))
+	return x.forward(ctx, k, e.AppendTo(nil, &doc), name)
+}
+
+func kindOf(method string) string {
+	if method == "tools/call" {
+		return "tool"
+	}
+	return "prompt"
+}
+
+// find returns the server and the server's own name of a tool or prompt; no server if the caller may use none of that name.
+func (x *exchange) find(full string) (*Server, string) {
+	if s := x.single(); s != nil {
+		return s, full
+	}
+	of, name, ok := strings.Cut(full, separator)
+	for _, s := range x.servers() {
+		if ok && s.Name == of {
+			return s, name
+		}
+	}
+	return nil, ""
+}
+
+// check refuses a call that the operator does not allow.
+func (x *exchange) check(ctx context.Context, k *call, tool string) *rpcError {
+	if !isName(tool) {
+		return &rpcError{code: codeParams, message: "there is no tool of this name"}
+	}
+	why := x.caller.Rules.Refuses(k.server, tool, k.knows(tool), x.params.Get("arguments").Raw, func() ([]byte, bool) {
+		l, err := k.link(ctx)
+		if err != nil {
+			return nil, false
+		}
+		return k.schema(ctx, l, tool)
+	})
+	if why == nil {
+		return nil
+	}
+	x.Meter.MCPRequest(k.server.Name, x.method, "refused", 0)
+	f := &rpcError{code: codeRefused, message: "the gateway's rules do not allow this call (" + why.Reason + ")"}
+	data := jsonx.AppendString([]byte(`{"reason":`), why.Reason)
+	if why.Rule != "" {
+		f.message = "the gateway's rule " + why.Rule + " does not allow this call (" + why.Reason + ")"
+		data = jsonx.AppendString(append(data, `,"rule":`...), why.Rule)
+	}
+	data = append(data, '}')
+	f.data = data
+	return f
+}
+
+// forward sends the request to a server, and passes on what that answers.
+func (x *exchange) forward(ctx context.Context, k *call, params jsonx.Raw, name string) (f *rpcError) {
+	began := time.Now()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	key := flight{x.caller.Account, x.session, string(x.id)}
+	x.inFlight.Store(key, cancel)
+	defer x.inFlight.Delete(key)
+	ctx, heard, stop := k.quietly(ctx)
+	defer stop()
+	err := x.relay(ctx, k, request{method: x.method, name: name, params: params, header: x.paramHeaders()}, heard)
+	k.measure(x.method, began, err)
+	if err == nil || err == errServer { //nolint:errorlint // it is never wrapped
+		return nil
+	}
+	if x.streams() {
+		x.event(appendError(nil, x.id, k.failed502(err)))
+		return nil
+	}
+	return k.failed502(err)
+}
+
+// relay passes a request on, and opens a new session at a server that has lost the old one: it did not process the request.
+func (x *exchange) relay(ctx context.Context, k *call, r request, heard func()) error {
+	for again := true; ; again = false {
+		l, err := k.link(ctx)
+		if err != nil {
+			return err
+		}
+		r.id = k.lastID.Add(1)
+		err = x.sendAndPass(ctx, k, l, r, heard)
+		if f, ok := errors.AsType[failure](err); ok && f.lost && again {
+			k.forget(l)
+			continue
+		}
+		if err != nil && !l.modern() && context.Cause(ctx) != nil {
+			k.cancel(ctx, l, r.id)
+		}
+		return err
+	}
+}
+
+func (x *exchange) sendAndPass(ctx context.Context, k *call, l *link, r request, heard func()) error {
+	a, err := k.send(ctx, l, r)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	a.heard = heard
+	return x.pass(ctx, a)
+}
+
+// cancel notifies a server without the modern revision, where the end of a connection means nothing, that nobody waits for a request any more.
+func (k *call) cancel(ctx context.Context, l *link, id uint64) {
+	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	params := append(strconv.AppendUint([]byte(`{"requestId":`), id, 10), '}')
+	if a, err := k.send(own, l, request{method: "notifications/cancelled", params: params, note: true}); err == nil {
+		a.close()
+	}
+}
+
+// pass passes an answer on: notifications as they come, and the response.
+func (x *exchange) pass(ctx context.Context, a *answer) error {
+	for r, err := range a.messages(ctx) {
+		switch {
+		case err != nil:
+			return err
+		case r.isOf(a.id):
+			return x.respond(&r)
+		case r.method != "" && r.id == nil:
+			x.notify(&r)
+		case r.method != "":
+			a.refuse(ctx, &r)
+		}
+	}
+	return failure{why: brokenOff}
+}
+
+// respond answers with a server's response. The error is errServer if that is an error, which the client has then.
+func (x *exchange) respond(r *reply) (err error) {
+	var b []byte
+	if r.error.Exists() {
+		b, err = append(append(appendHead(nil, x.id, "error"), r.error.Raw...), '}'), errServer
+	} else {
+		b = responseOf(x.id, x.complete(r.result.Raw))
+	}
+	if x.streams() {
+		x.event(b)
+	} else {
+		x.reply(http.StatusOK, b)
+	}
+	return err
+}
+
+// notify passes a notification on, unless the client accepts no stream.
+func (x *exchange) notify(r *reply) {
+	if !strings.HasPrefix(r.method, "notifications/") || !strings.Contains(x.r.Header.Get("Accept"), "text/event-stream") {
+		return
+	}
+	x.event(r.raw)
+}
+
+// streams reports whether the answer is a stream of events.
+func (x *exchange) streams() bool { return x.w.Header().Get("Content-Type") == eventStream }
+
+const eventStream = "text/event-stream"
+
+// event sends a message as an event.
+func (x *exchange) event(b []byte) {
+	if !x.streams() {
+		h := x.w.Header()
+		h.Set("Content-Type", eventStream)
+		h.Set("Cache-Control", "no-cache")
+		h.Set("X-Accel-Buffering", "no")
+	}
+	_, _ = x.w.Write(sse.AppendEvent(nil, "message", b)) // the request's context is over if the client has disconnected
+	_ = http.NewResponseController(x.w).Flush()
+}
+
+// paramHeaders are the headers in which a client repeats arguments, for servers that ask for it.
+func (x *exchange) paramHeaders() http.Header {
+	const prefix = "Mcp-Param-"
+	var out http.Header
+	if !x.modern {
+		return nil
+	}
+	for name, values := range x.r.Header {
+		if strings.HasPrefix(name, prefix) {
+			if out == nil {
+				out = http.Header{}
+			}
+			out[name] = values
+		}
+	}
+	return out
+}
