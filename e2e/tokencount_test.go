@@ -34,3 +34,33 @@ func TestTokensOfOpenAIsModelsAreCounted(t *testing.T) {
 		}
 	}
 }
+
+// TestB01Tokenize: the tokens of a prompt, at both paths; what is not known is refused, and not guessed.
+func TestB01Tokenize(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	model := gateway.Model{ID: "gpt-5-mini", Price: "{input: 1, output: 2}"}
+	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "p", Fake: p, Models: append(models("llama", ""), model)}}})
+	for _, c := range []struct {
+		path, body string
+		status     int
+		want       string
+	}{
+		{"/tokenize", `{"model":"gpt-5-mini","prompt":"Hello world"}`, http.StatusOK, `"tokens":[13225,2375]}`},
+		{"/v1/tokenize", `{"model":"gpt-5-mini","prompt":"Hello world","return_token_strs":true}`, http.StatusOK, `"tokens":[13225,2375],"token_strs":["Hello","Ġworld"]}`},
+		{"/tokenize", `{"model":"llama","prompt":"Hello world"}`, http.StatusNotFound, `"code":"model_not_found"`},
+		{"/tokenize", `{"model":"gpt-5-mini","messages":[{"role":"user","content":"hi"}]}`, http.StatusBadRequest, `"param":"messages"`},
+		{"/tokenize", `{"model":"gpt-5-mini","prompt":"` + strings.Repeat("word ", 300_000) + `"}`, http.StatusRequestEntityTooLarge, `"code":"request_too_large"`},
+	} {
+		got := g.Do(t, gateway.Call{Path: c.path, Body: c.body})
+		if got.Status != c.status || !strings.Contains(got.Body, c.want) {
+			t.Errorf("%.80s: %d %s, want %d %s", c.body, got.Status, got.Body, c.status, c.want)
+		}
+	}
+	if got := g.Do(t, gateway.Call{Path: "/tokenize", Body: `{"model":"gpt-5-mini","prompt":"x"}`, Key: "bardo_sk_wrong"}); got.Status != http.StatusUnauthorized {
+		t.Errorf("with a wrong key: %d %s", got.Status, got.Body)
+	}
+	if n := len(p.Generations()); n != 0 {
+		t.Errorf("%d calls of the provider", n)
+	}
+}

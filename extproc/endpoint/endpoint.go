@@ -59,6 +59,8 @@ var endpoints = append([]Endpoint{
 	{Method: http.MethodPost, Path: "/v1/embeddings", Class: Generate, Op: chat.Embed},
 	{Method: http.MethodPost, Path: "/v1/messages/count_tokens", Class: Lookup, Op: chat.CountTokens},
 	{Method: http.MethodPost, Path: "/v1/responses/input_tokens", Class: Lookup, Op: chat.CountTokens},
+	{Method: http.MethodPost, Path: "/tokenize", Class: Lookup, Local: (*api.Server).Tokenize, MaxBody: api.MaxTokenizeBody},
+	{Method: http.MethodPost, Path: "/v1/tokenize", Class: Lookup, Local: (*api.Server).Tokenize, MaxBody: api.MaxTokenizeBody},
 	{Method: http.MethodPost, Path: "/v1beta/models/", Suffix: ":generateContent", Class: Generate},
 	{Method: http.MethodPost, Path: "/v1beta/models/", Suffix: ":streamGenerateContent", Class: Generate},
 	{Method: http.MethodPost, Path: "/v1beta/models/", Suffix: ":countTokens", Class: Lookup, Op: chat.CountTokens},

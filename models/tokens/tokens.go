@@ -5,6 +5,7 @@ package tokens
 import (
 	"container/heap"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 
@@ -43,19 +44,44 @@ func Uses(model string) bool {
 		len(model) > 1 && model[0] == 'o' && model[1] >= '0' && model[1] <= '9'
 }
 
+// families are the models whose vocabulary OpenAI has published as o200k, by the beginning of their names.
+var families = []string{"gpt-4o", "chatgpt-4o", "gpt-4.1", "gpt-4.5", "gpt-5", "o1", "o3", "o4-mini", "gpt-oss", "ft:gpt-4o"}
+
+// Families returns the beginnings of the names of the models that Published is true for.
+func Families() []string { return slices.Clone(families) }
+
+// Published reports whether OpenAI has published that a model has this vocabulary, so that Encode returns the tokens that it reads. Uses also includes models
+// that most likely have it.
+func Published(model string) bool {
+	name := model[strings.LastIndexByte(model, '/')+1:]
+	if from := strings.TrimSuffix(model, name); from != "" && from != "openai/" && !strings.HasSuffix(from, "/openai/") {
+		return false
+	}
+	return slices.ContainsFunc(families, func(family string) bool {
+		rest, ok := strings.CutPrefix(name, family)
+		return ok && (rest == "" || strings.ContainsRune("-.:", rune(rest[0])))
+	})
+}
+
+// Encode returns the tokens of a text and their bytes, as Count counts them.
+func Encode(text string) (ids []int32, pieces []string) {
+	each(text, func(id int32, piece string) { ids, pieces = append(ids, id), append(pieces, piece) })
+	return ids, pieces
+}
+
 // Count returns the number of tokens of a text; special tokens in it count as text. Safe for concurrent use. It takes about 1 ms per 10 kB.
 func Count(text string) (n int) {
-	each(text, func(int32) { n++ })
+	each(text, func(int32, string) { n++ })
 	return n
 }
 
-// each calls f with each token.
-func each(text string, f func(int32)) {
+// each calls f with each token and its bytes.
+func each(text string, f func(int32, string)) {
 	vocabulary := ranks()
 	for text != "" {
 		end := cut(text)
 		if id, ok := vocabulary[text[:end]]; ok {
-			f(id)
+			f(id, text[:end])
 		} else {
 			merge(vocabulary, text[:end], f)
 		}
@@ -103,7 +129,7 @@ func (p *pairs) Pop() any {
 }
 
 // merge merges the bytes of a piece, the pair of the lowest rank first, until no pair is a token. It takes n log n steps.
-func merge(vocabulary map[string]int32, piece string, f func(int32)) {
+func merge(vocabulary map[string]int32, piece string, f func(int32, string)) {
 	parts := make([]part, len(piece))
 	for i := range parts {
 		parts[i] = part{begin: i, end: i + 1, prev: i - 1, next: i + 1}
@@ -142,6 +168,6 @@ func merge(vocabulary map[string]int32, piece string, f func(int32)) {
 		if !ok {
 			id = math.MaxInt32 // single bytes are always tokens
 		}
-		f(id)
+		f(id, piece[parts[i].begin:parts[i].end])
 	}
 }

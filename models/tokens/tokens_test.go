@@ -20,9 +20,8 @@ func TestO200kGivesTheReferencesTokens(t *testing.T) {
 	ref, n := modeltest.ReadReference(t, "testdata/reference.json.gz"), 0
 	ref.Each(t, func(text string, want []int32) {
 		n++
-		got := []int32{}
-		each(text, func(id int32) { got = append(got, id) })
-		if !slices.Equal(got, want) || Count(text) != len(want) {
+		got, pieces := Encode(text)
+		if !slices.Equal(got, want) || Count(text) != len(want) || strings.Join(pieces, "") != text {
 			t.Errorf("%q\n got %v\nwant %v", text, got, want)
 		}
 	})
@@ -38,6 +37,27 @@ func TestModelsWithO200k(t *testing.T) {
 	} {
 		if Uses(model) != want {
 			t.Errorf("%s: %v", model, !want)
+		}
+	}
+}
+
+func TestModelsWhoseVocabularyIsPublished(t *testing.T) {
+	for model, want := range map[string]bool{
+		"gpt-4o": true, "gpt-4o-mini": true, "gpt-4.1-nano": true, "gpt-5.1-codex": true, "gpt-5": true, "chatgpt-4o-latest": true, "o1": true, "o3-mini": true,
+		"o4-mini": true, "ft:gpt-4o:org": true, "openai/gpt-5": true, "direct/openai/gpt-5": true, "gpt-oss-120b": true, "openai/gpt-oss-20b": true,
+		"gpt-6": false, "gpt-image-1": false, "gpt-4": false, "gpt-4-turbo": false, "gpt-3.5-turbo": false, "o5": false, "o1x": false, "ft:gpt-4.1:org": false, "other/gpt-4o": false,
+		"claude-sonnet-4-5": false, "": false, "openai/": false, "notopenai/gpt-5": false,
+	} {
+		if Published(model) != want {
+			t.Errorf("%s: %v", model, !want)
+		}
+		if want && !Uses(model) {
+			t.Errorf("%s is not counted with the vocabulary", model)
+		}
+	}
+	for _, name := range Families() {
+		if !Published(name) {
+			t.Errorf("%s is a family, and not published", name)
 		}
 	}
 }
