@@ -238,7 +238,7 @@ var separators = strings.NewReplacer("\n", "  ", "\t", " ", ".", " ", "-", " ", 
 
 var leet = strings.NewReplacer("0", "o", "1", "i", "3", "e", "4", "a", "5", "s", "7", "t", "@", "a", "$", "s", "!", "i")
 
-// unleet replaces digits in words by letters: 1gn0re. It returns false for a text without such words.
+// unleet replaces digits and signs in words by letters: 1gn0re, d!sregard. It returns false for a text without such words.
 func unleet(text string) (string, bool) {
 	if !mayBeLeet(text) {
 		return "", false
@@ -246,16 +246,25 @@ func unleet(text string) (string, bool) {
 	changed := false
 	words := strings.Fields(text)
 	for i, w := range words {
-		core := strings.Trim(w, `.,;:?!"'()`)
-		if !strings.ContainsAny(core, "01345 7@$") || !mixes(core) {
-			continue
+		if core := leetCore(w); mixes(core) {
+			words[i], changed = leet.Replace(core), true
 		}
-		words[i], changed = leet.Replace(core), true
 	}
 	if !changed {
 		return "", false
 	}
 	return strings.Join(words, " "), true
+}
+
+// leetDigits replace letters in words. leetMarks stand around words, and are no part of them; a "!" before a letter is a digit.
+const (
+	leetDigits = "013457@$!"
+	leetMarks  = `.,;:?"'()`
+)
+
+// leetCore returns a word without the marks around it.
+func leetCore(word string) string {
+	return strings.TrimRight(strings.Trim(word, leetMarks), leetMarks+"!")
 }
 
 // mayBeLeet reports whether a text may have words with digits among letters; false is certain.
@@ -264,6 +273,9 @@ func mayBeLeet(text string) bool {
 		has := uint8(0)
 		for i := range len(w) {
 			has |= leetChars[w[i]]
+			if w[i] == '!' && i+1 < len(w) && leetChars[w[i+1]] != 0 {
+				has |= leetDigit
+			}
 		}
 		if has == leetLetter|leetDigit {
 			return true
@@ -284,9 +296,10 @@ var leetChars = func() (t [256]uint8) {
 		switch {
 		case c >= 'a' && c <= 'z':
 			t[c] = leetLetter
-		case strings.IndexByte("01345"+"7@$", byte(c)) >= 0:
+		case c == '!': // mayBeLeet looks at what follows
+		case strings.IndexByte(leetDigits, byte(c)) >= 0:
 			t[c] = leetDigit
-		case strings.IndexByte(`.,;:?!"'()`, byte(c)) < 0:
+		case strings.IndexByte(leetMarks, byte(c)) < 0:
 			t[c] = leetOther
 		}
 	}
@@ -300,7 +313,7 @@ func mixes(word string) bool {
 		switch {
 		case r >= 'a' && r <= 'z':
 			letters++
-		case strings.ContainsRune("013457@$!", r):
+		case strings.ContainsRune(leetDigits, r):
 			digits++
 		default:
 			return false
