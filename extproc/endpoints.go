@@ -237,7 +237,7 @@ func (x *exchange) explain(ctx context.Context) error {
 	e := x.gw.Explain(&dryrun.Query{
 		Hints: x.Hints, Facts: hint.Facts(x.Request, int64(x.Request.MaxTokens)), Principal: x.Principal, At: x.Started, ServiceTier: tier,
 		Request: x.Request, Broke: x.funds.BalanceEmpty(ctx), OwnKey: x.OwnKey,
-		Affinity: func(built *intent.Built) policy.Kept {
+		Affinity: func(built *intent.Built) policy.ServedBy {
 			turn := x.gw.turnOf(x.Request, &x.Hints, x.Principal.Account, built)
 			return x.gw.conversations.Find(&turn)
 		},

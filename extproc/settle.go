@@ -286,7 +286,7 @@ func (x *exchange) rememberTurn(by *policy.Resolution) {
 	if !slices.ContainsFunc(x.Found, func(r policy.Resolution) bool { return r.Provider == by.Provider && r.Model == by.Model }) || x.gw == nil {
 		return
 	}
-	x.gw.conversations.Keep(&x.turn, policy.Kept{Provider: by.Provider, Model: by.Model, Quality: x.Intent.Quality, Tokens: x.Request.InputTokens})
+	x.gw.conversations.Record(&x.turn, policy.ServedBy{Provider: by.Provider, Model: by.Model, Quality: x.Intent.Quality, Tokens: x.Request.InputTokens})
 }
 
 // Requests that end before a provider is called have no row in the ledger: a client that ignores refusals may send thousands a second. They are

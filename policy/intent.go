@@ -179,11 +179,11 @@ type Intent struct {
 
 	// Only for auto.
 	Expected int64 // usual output tokens of its task
-	Kept     Kept
+	ServedBy ServedBy
 }
 
-// Kept is the model that has served a conversation so far. The zero value is none.
-type Kept struct {
+// ServedBy is the model that has served a conversation so far. The zero value is none.
+type ServedBy struct {
 	Provider ProviderID
 	Model    ModelID
 	Quality  Quality // the quality that it needed

@@ -29,7 +29,7 @@ type Memory struct {
 
 type entry struct {
 	at    time.Time
-	where policy.Kept
+	where policy.ServedBy
 }
 
 // New returns an empty memory.
@@ -93,9 +93,9 @@ func hashParts(list []chat.Part, write func(string)) {
 }
 
 // Find returns where the conversation was served, the zero value if unknown. Tokens is zero once the provider's prompt cache has expired.
-func (m *Memory) Find(t *Turn) policy.Kept {
+func (m *Memory) Find(t *Turn) policy.ServedBy {
 	if m == nil {
-		return policy.Kept{}
+		return policy.ServedBy{}
 	}
 	for _, mark := range append(t.earlier[:], t.session) {
 		if mark == 0 {
@@ -113,11 +113,11 @@ func (m *Memory) Find(t *Turn) policy.Kept {
 		}
 		return p.where
 	}
-	return policy.Kept{}
+	return policy.ServedBy{}
 }
 
-// Keep stores where a turn was served.
-func (m *Memory) Keep(t *Turn, where policy.Kept) {
+// Record stores where a turn was served.
+func (m *Memory) Record(t *Turn, where policy.ServedBy) {
 	if m == nil || t.own == 0 {
 		return
 	}

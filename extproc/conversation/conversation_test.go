@@ -30,8 +30,8 @@ func TestAConversationIsFoundByItsFirstTurn(t *testing.T) {
 		if got := m.Find(&first); got.Model != "" {
 			t.Fatalf("nothing is known yet: %+v", got)
 		}
-		here := policy.Kept{Provider: "p", Model: "small", Quality: policy.QualityLow, Tokens: 900}
-		m.Keep(&first, here)
+		here := policy.ServedBy{Provider: "p", Model: "small", Quality: policy.QualityLow, Tokens: 900}
+		m.Record(&first, here)
 		for _, row := range []struct {
 			about string
 			turn  conversation.Turn
@@ -64,7 +64,7 @@ func TestAConversationIsFoundByItsFirstTurn(t *testing.T) {
 func TestASessionIsAConversation(t *testing.T) {
 	m := conversation.New()
 	first := m.Turn("a", "auto", "s1", talk("hi"))
-	m.Keep(&first, policy.Kept{Provider: "p", Model: "small"})
+	m.Record(&first, policy.ServedBy{Provider: "p", Model: "small"})
 	next, other := m.Turn("a", "auto", "s1", talk("only the newest")), m.Turn("a", "auto", "s2", talk("only the newest"))
 	if got := m.Find(&next); got.Model != "small" {
 		t.Errorf("got %+v", got)
@@ -78,14 +78,14 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	m := conversation.New()
 	for i := range 110_000 {
 		turn := m.Turn("a", "auto", "", talk(fmt.Sprint(i)))
-		m.Keep(&turn, policy.Kept{Model: "m"})
+		m.Record(&turn, policy.ServedBy{Model: "m"})
 	}
 	if n := m.Len(); n != 100_000 {
 		t.Errorf("%d", n)
 	}
 	var none *conversation.Memory
 	turn := none.Turn("a", "auto", "", talk("hi"))
-	none.Keep(&turn, policy.Kept{Model: "m"})
+	none.Record(&turn, policy.ServedBy{Model: "m"})
 	if got := none.Find(&turn); got.Model != "" {
 		t.Errorf("got %+v", got)
 	}

@@ -31,7 +31,7 @@ type Query struct {
 
 	Unread string // why the classifier has no result; "" if it has, or was not used
 
-	Affinity func(*intent.Built) policy.Kept // returns the model that served the conversation; may be nil
+	Affinity func(*intent.Built) policy.ServedBy // returns the model that served the conversation; may be nil
 
 	Broke  bool            // the caller's balance is empty
 	OwnKey provider.Secret // the caller's own key for a provider; the zero value: none
@@ -102,8 +102,8 @@ func newInferred(ask *Query, b *intent.Built) *Inferred {
 	for k := range i.Points {
 		i.Points[k].Worth = round4(i.Points[k].Worth)
 	}
-	if b.Kept.Model != "" {
-		i.Stays = string(b.Kept.Provider) + "/" + string(b.Kept.Model)
+	if b.ServedBy.Model != "" {
+		i.Stays = string(b.ServedBy.Provider) + "/" + string(b.ServedBy.Model)
 	}
 	return i
 }

@@ -13,9 +13,9 @@ var (
 	errSlow = errors.New("several lookups in a row took too long")
 )
 
-// Known returns a model's stored vectors of texts, nil for unknown ones. It takes at most the lookup timeout, and no time while the database is down.
+// Lookup returns a model's stored vectors of texts, nil for unknown ones. It takes at most the lookup timeout, and no time while the database is down.
 // More than maxTexts texts are not looked up.
-func (s *Store) Known(ctx context.Context, tag string, texts []string) [][]float32 {
+func (s *Store) Lookup(ctx context.Context, tag string, texts []string) [][]float32 {
 	out := make([][]float32, len(texts))
 	if tag == "" || len(texts) == 0 || len(texts) > maxTexts {
 		return out

@@ -149,8 +149,8 @@ func (s *Store) open(id, sealed []byte) []float32 {
 	return v
 }
 
-// Made stores a text's vector from a model. It does not block: if there is no room the vector is dropped.
-func (s *Store) Made(tag, text string, vector []float32) {
+// Put stores a text's vector from a model. It does not block: if there is no room the vector is dropped.
+func (s *Store) Put(tag, text string, vector []float32) {
 	if tag == "" || len(vector) == 0 || len(vector) > maxDims || s.Problem() != nil {
 		return
 	}

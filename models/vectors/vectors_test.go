@@ -95,7 +95,7 @@ func (g gateway) ready(t *testing.T) gateway {
 // knows waits until a gateway finds a text's vector.
 func (g gateway) knows(t *testing.T, tag, text string, want []float32) {
 	t.Helper()
-	polltest.Until(t, "the vector of "+text, func() bool { return slices.Equal(g.Known(t.Context(), tag, []string{text})[0], want) })
+	polltest.Until(t, "the vector of "+text, func() bool { return slices.Equal(g.Lookup(t.Context(), tag, []string{text})[0], want) })
 }
 
 // TestC18GatewaysShareVectorsInPostgres: another gateway finds the vectors of one, also after both have ended; vectors of another model or secret are
@@ -106,31 +106,31 @@ func TestC18GatewaysShareVectorsInPostgres(t *testing.T) {
 	one, two := open(t, url, vectors.Options{}), open(t, url, vectors.Options{}) // both make the table
 	one.ready(t)
 	two.ready(t)
-	if got := two.Known(t.Context(), "m1", []string{"a", "b"}); got[0] != nil || got[1] != nil || two.looked.of(vectors.Absent) != 2 {
+	if got := two.Lookup(t.Context(), "m1", []string{"a", "b"}); got[0] != nil || got[1] != nil || two.looked.of(vectors.Absent) != 2 {
 		t.Errorf("an empty store has %v", got)
 	}
 	for range 3 { // rows of one batch may be the same
-		one.Made("m1", "a", []float32{0.5, -0.25})
+		one.Put("m1", "a", []float32{0.5, -0.25})
 	}
-	two.Made("m1", "c", []float32{1, 0})
+	two.Put("m1", "c", []float32{1, 0})
 	two.knows(t, "m1", "a", []float32{0.5, -0.25})
 	one.knows(t, "m1", "c", []float32{1, 0})
-	if got := two.Known(t.Context(), "m1", []string{"b", "a"}); got[0] != nil || !slices.Equal(got[1], []float32{0.5, -0.25}) {
+	if got := two.Lookup(t.Context(), "m1", []string{"b", "a"}); got[0] != nil || !slices.Equal(got[1], []float32{0.5, -0.25}) {
 		t.Errorf("of two texts it has %v", got)
 	}
-	if got := two.Known(t.Context(), "m2", []string{"a"}); got[0] != nil {
+	if got := two.Lookup(t.Context(), "m2", []string{"a"}); got[0] != nil {
 		t.Errorf("another model's vector is %v", got)
 	}
-	if got := two.Known(t.Context(), "m", []string{"1a"}); got[0] != nil {
+	if got := two.Lookup(t.Context(), "m", []string{"1a"}); got[0] != nil {
 		t.Errorf("the name of the model and the text run together: %v", got)
 	}
-	if got := open(t, url, vectors.Options{Secret: []byte("other")}).ready(t).Known(t.Context(), "m1", []string{"a"}); got[0] != nil {
+	if got := open(t, url, vectors.Options{Secret: []byte("other")}).ready(t).Lookup(t.Context(), "m1", []string{"a"}); got[0] != nil {
 		t.Errorf("with another secret there is %v", got)
 	}
-	one.Made("m1", "last", []float32{1})
+	one.Put("m1", "last", []float32{1})
 	one.close(t)
 	two.close(t)
-	if got := open(t, url, vectors.Options{}).ready(t).Known(t.Context(), "m1", []string{"a", "last"}); got[0] == nil || got[1] == nil {
+	if got := open(t, url, vectors.Options{}).ready(t).Lookup(t.Context(), "m1", []string{"a", "last"}); got[0] == nil || got[1] == nil {
 		t.Errorf("after a restart there is %v", got)
 	}
 }
@@ -141,8 +141,8 @@ func TestC18PostgresHoldsNoVectorInClear(t *testing.T) {
 	url := postgrestest.URL(t)
 	g := open(t, url, vectors.Options{}).ready(t)
 	v := []float32{1, 1, 1, 1, 1, 1, 1, 1}
-	g.Made("TAGMARKER", "TEXTMARKER", v)
-	g.Made("TAGMARKER", "other", []float32{0, 1})
+	g.Put("TAGMARKER", "TEXTMARKER", v)
+	g.Put("TAGMARKER", "other", []float32{0, 1})
 	g.knows(t, "TAGMARKER", "TEXTMARKER", v)
 	g.knows(t, "TAGMARKER", "other", []float32{0, 1})
 	db := connect(t, url)
@@ -159,7 +159,7 @@ func TestC18PostgresHoldsNoVectorInClear(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := 0
-	for _, got := range g.Known(t.Context(), "TAGMARKER", []string{"TEXTMARKER", "other"}) {
+	for _, got := range g.Lookup(t.Context(), "TAGMARKER", []string{"TEXTMARKER", "other"}) {
 		if got != nil {
 			left++
 		}
@@ -175,7 +175,7 @@ func TestC18TheRowsInPostgresAreBounded(t *testing.T) {
 	url := postgrestest.URL(t)
 	g := open(t, url, vectors.Options{}).ready(t)
 	for i := range 6 {
-		g.Made("m", fmt.Sprint(i), []float32{float32(i)})
+		g.Put("m", fmt.Sprint(i), []float32{float32(i)})
 	}
 	db := connect(t, url)
 	rows := func() (n int) {
@@ -188,7 +188,7 @@ func TestC18TheRowsInPostgresAreBounded(t *testing.T) {
 	if _, err := db.ExecContext(t.Context(), `UPDATE vectors SET used = current_date - 3`); err != nil {
 		t.Fatal(err)
 	}
-	g.Known(t.Context(), "m", []string{"2", "5"})
+	g.Lookup(t.Context(), "m", []string{"2", "5"})
 	polltest.Until(t, "the uses", func() bool {
 		var n int
 		if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM vectors WHERE used >= current_date - 1`).Scan(&n); err != nil {
@@ -197,7 +197,7 @@ func TestC18TheRowsInPostgresAreBounded(t *testing.T) {
 		return n == 2
 	})
 	small := open(t, url, vectors.Options{Rows: 2}).ready(t)
-	got := small.Known(t.Context(), "m", []string{"0", "2", "4", "5"})
+	got := small.Lookup(t.Context(), "m", []string{"0", "2", "4", "5"})
 	if n := rows(); n != 2 || got[0] != nil || got[1] == nil || got[2] != nil || got[3] == nil {
 		t.Errorf("%d rows are left, and found is %v", n, got)
 	}
@@ -209,29 +209,29 @@ func TestC18PostgresThatIsAwayIsAMiss(t *testing.T) {
 	server := postgrestest.Start(t)
 	url := server.Database(t)
 	g := open(t, url, vectors.Options{}).ready(t)
-	g.Made("m", "a", []float32{1})
+	g.Put("m", "a", []float32{1})
 	g.knows(t, "m", "a", []float32{1})
 	server.Kill(t)
 	polltest.Until(t, "the failure", func() bool {
-		if got := g.Known(t.Context(), "m", []string{"a"}); got[0] != nil {
+		if got := g.Lookup(t.Context(), "m", []string{"a"}); got[0] != nil {
 			t.Errorf("found is %v", got)
 		}
 		return g.Problem() != nil
 	})
 	failed := g.looked.of(vectors.Failed)
-	g.Known(t.Context(), "m", []string{"a"})
-	g.Made("m", "b", []float32{1})
+	g.Lookup(t.Context(), "m", []string{"a"})
+	g.Put("m", "b", []float32{1})
 	if g.looked.of(vectors.Bypassed) == 0 || failed == 0 || g.looked.of(vectors.Failed) != failed {
 		t.Errorf("looked up while it is away: %+v", g.looked.n)
 	}
 	late := open(t, url, vectors.Options{}) // started meanwhile
-	if got := late.Known(t.Context(), "m", []string{"a"}); got[0] != nil || late.Problem() == nil || late.looked.of(vectors.Bypassed) != 1 {
+	if got := late.Lookup(t.Context(), "m", []string{"a"}); got[0] != nil || late.Problem() == nil || late.looked.of(vectors.Bypassed) != 1 {
 		t.Errorf("a gateway that starts meanwhile finds %v, %v", got, late.Problem())
 	}
 	server.Restart(t)
 	g.knows(t, "m", "a", []float32{1})
 	late.ready(t).knows(t, "m", "a", []float32{1})
-	if got := g.Known(t.Context(), "m", []string{"b"}); got[0] != nil {
+	if got := g.Lookup(t.Context(), "m", []string{"b"}); got[0] != nil {
 		t.Errorf("what was made meanwhile was kept: %v", got)
 	}
 }
@@ -242,7 +242,7 @@ func TestC18ALookupInPostgresIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.URL(t)
 	g := open(t, url, vectors.Options{Timeout: 200 * time.Millisecond}).ready(t)
-	g.Made("m", "a", []float32{1})
+	g.Put("m", "a", []float32{1})
 	db := connect(t, url)
 	polltest.Until(t, "the row", func() (there bool) {
 		if err := db.QueryRowContext(t.Context(), `SELECT EXISTS (SELECT FROM vectors)`).Scan(&there); err != nil {
@@ -260,11 +260,11 @@ func TestC18ALookupInPostgresIsNotWaitedFor(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := g.Known(gone, "m", []string{"a"}); got[0] != nil || g.Problem() != nil {
+	if got := g.Lookup(gone, "m", []string{"a"}); got[0] != nil || g.Problem() != nil {
 		t.Errorf("a request that has ended finds %v, %v", got, g.Problem())
 	}
 	for g.Problem() == nil {
-		if got := g.Known(t.Context(), "m", []string{"a"}); got[0] != nil {
+		if got := g.Lookup(t.Context(), "m", []string{"a"}); got[0] != nil {
 			t.Fatalf("a lookup that the database does not answer finds %v", got)
 		}
 	}

@@ -92,8 +92,8 @@ func (p Preset) apply(in *policy.Intent) {
 
 // KeepModel keeps a conversation at the model that has served it, with at least the quality that it needed there. A quality that the client requests
 // overrides that.
-func (b *Built) KeepModel(at policy.Kept) {
-	if b.Kept = at; b.Quality == b.inferred {
+func (b *Built) KeepModel(at policy.ServedBy) {
+	if b.ServedBy = at; b.Quality == b.inferred {
 		b.Quality = max(b.Quality, at.Quality)
 	}
 }

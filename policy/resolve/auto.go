@@ -52,18 +52,18 @@ func (d *ranking) severalProviders() bool {
 // keepConversation puts the conversation's model first, if it fits strictly. The provider's warm cache is part of its expected cost, so that its
 // score reflects the saving.
 func (d *ranking) keepConversation() {
-	if d.n.Kept.Model == "" {
+	if d.n.ServedBy.Model == "" {
 		return
 	}
 	m := d.measure(strict)
 	for i := range d.candidates {
 		c := &d.candidates[i]
-		if c.p.ID != d.n.Kept.Provider || !d.serves(c) {
+		if c.p.ID != d.n.ServedBy.Provider || !d.serves(c) {
 			continue
 		}
 		for j := range c.options {
 			o := &c.options[j]
-			if o.at.resolution.Model == d.n.Kept.Model && d.fits[c.from+j] == strict {
+			if o.at.resolution.Model == d.n.ServedBy.Model && d.fits[c.from+j] == strict {
 				c.picked = true
 				d.add(c, o.at, c.way, m.score(c, j), "the conversation is there")
 				return
@@ -197,7 +197,7 @@ func (n *need) expected(c *candidate, o *option) float64 {
 		return 0
 	}
 	r, input, cached := o.rate, max(n.InputTokens, 0), int64(0)
-	if n.Kept.Tokens > 0 {
+	if n.ServedBy.Tokens > 0 {
 		cached = min(n.warmAt(&o.at.resolution), input)
 	}
 	if r.long {
@@ -210,10 +210,10 @@ func (n *need) expected(c *candidate, o *option) float64 {
 
 // warmAt returns the number of input tokens that are probably in a provider's prompt cache.
 func (n *need) warmAt(to *policy.Resolution) int64 {
-	if to.Provider != n.Kept.Provider || to.Model != n.Kept.Model || to.Prices.CachedInput <= 0 || n.Kept.Tokens < int64(to.MinCache) {
+	if to.Provider != n.ServedBy.Provider || to.Model != n.ServedBy.Model || to.Prices.CachedInput <= 0 || n.ServedBy.Tokens < int64(to.MinCache) {
 		return 0
 	}
-	return int64(float64(n.Kept.Tokens) * warmShare)
+	return int64(float64(n.ServedBy.Tokens) * warmShare)
 }
 
 // outputAt returns the expected number of output tokens, including reasoning.

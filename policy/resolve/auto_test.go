@@ -40,7 +40,7 @@ func TestD80WhatIsChosen(t *testing.T) {
 	short := func(in *policy.Intent) { in.OutputTokens = 8 }
 	kept := func(p policy.ProviderID, m policy.ModelID) func(*policy.Intent) {
 		return func(in *policy.Intent) {
-			in.Kept, in.OutputTokens = policy.Kept{Provider: p, Model: m, Tokens: 1500}, 500
+			in.ServedBy, in.OutputTokens = policy.ServedBy{Provider: p, Model: m, Tokens: 1500}, 500
 		}
 	}
 	for _, row := range []struct {
@@ -89,7 +89,9 @@ providers:
 func TestD80AWarmCacheCountsAsPrice(t *testing.T) {
 	r := made(t, theirModels, twoVendors)
 	score := func(tokens int64) float64 {
-		in := askedFor(policy.QualityLow, func(in *policy.Intent) { in.Kept = policy.Kept{Provider: "one", Model: "one-middle", Tokens: tokens} })
+		in := askedFor(policy.QualityLow, func(in *policy.Intent) {
+			in.ServedBy = policy.ServedBy{Provider: "one", Model: "one-middle", Tokens: tokens}
+		})
 		return r.Decide(in).Order[0].Score
 	}
 	if cold, warm := score(0), score(1800); warm <= cold {

@@ -12,7 +12,7 @@ import (
 // that first has. Nothing is relaxed: the list is empty if no model fits.
 func (r *Resolver) Verifiers(in *policy.Intent, first *policy.Resolution) []policy.Resolution {
 	again := *in
-	again.Model, again.First, again.ExcludedFamily, again.Kept = "", "", r.familyOf(first), policy.Kept{}
+	again.Model, again.First, again.ExcludedFamily, again.ServedBy = "", "", r.familyOf(first), policy.ServedBy{}
 	if again.Provider == "" {
 		again.Provider, _, _ = r.pinned(in.Model, "")
 	}

@@ -49,7 +49,7 @@ func (r *Resolver) SideCandidates(in *policy.Intent, first *policy.Resolution, s
 // sideNeed returns the intent of a side call: the request's own, except for the model and the needs of its own answer.
 func (r *Resolver) sideNeed(in *policy.Intent, s *SideNeeds) policy.Intent {
 	out := *in
-	out.Model, out.ExcludedFamily, out.First, out.Kept = "", "", s.First, policy.Kept{}
+	out.Model, out.ExcludedFamily, out.First, out.ServedBy = "", "", s.First, policy.ServedBy{}
 	if out.Provider == "" {
 		out.Provider, _, _ = r.pinned(in.Model, "")
 	}

@@ -138,8 +138,8 @@ type Store interface {
 	Tree(ctx context.Context, id string) ([]Session, error)
 	// Spend adds a request's cost, once, and ends its reservation.
 	Spend(ctx context.Context, id, request string, amount policy.Micro) error
-	// Keep reserves an amount of a session's budget for a request, until it is spent or freed, or until a time.
-	Keep(ctx context.Context, id, request string, amount policy.Micro, until time.Time) error
+	// StoreHold reserves an amount of a session's budget for a request, until it is spent or freed, or until a time.
+	StoreHold(ctx context.Context, id, request string, amount policy.Micro, until time.Time) error
 	// Free ends a request's reservation.
 	Free(ctx context.Context, request string) error
 
@@ -383,7 +383,7 @@ func (h *Hold) Persist(ctx context.Context, request string, until time.Time) err
 		return nil
 	}
 	defer h.Release()
-	return h.book.Keep(ctx, h.session, request, h.amount, until)
+	return h.book.StoreHold(ctx, h.session, request, h.amount, until)
 }
 
 // Release ends the reservation.

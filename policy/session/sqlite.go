@@ -281,8 +281,8 @@ func (s *SQLite) Spend(ctx context.Context, id, request string, amount policy.Mi
 	return err
 }
 
-// Keep implements Store.
-func (s *SQLite) Keep(ctx context.Context, id, request string, amount policy.Micro, until time.Time) error {
+// StoreHold implements Store.
+func (s *SQLite) StoreHold(ctx context.Context, id, request string, amount policy.Micro, until time.Time) error {
 	_, err := s.db.ExecContext(ctx, `INSERT INTO kept (request, session, micro, until) VALUES (?, ?, ?, ?)`, request, id, int64(amount), until.UnixMicro())
 	return err
 }

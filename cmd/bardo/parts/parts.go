@@ -127,7 +127,7 @@ func Layers() run.Layers {
 			hashcache.Layer{Store: s.Answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), Pool: cfg.Pipeline.Pool == "free", TTL: cfg.Inference.Caching.TTL()},
 			semcache.Layer{
 				Mode: semcache.Mode(cfg.Pipeline.Semantic), Pool: cfg.Pipeline.Pool == "free", Store: s.Answers, Index: s.Questions, Model: s.Meaning, Threshold: cfg.Inference.Caching.Threshold,
-				TTL: cfg.Inference.Caching.TTL(), Timeout: cfg.Pipeline.SemanticTimeout, Only: settings.SemanticScope(cfg), Count: func(r semcache.Result) { s.Metrics.SemanticLookup(string(r)) },
+				TTL: cfg.Inference.Caching.TTL(), Timeout: cfg.Pipeline.SemanticTimeout, Scope: settings.SemanticScope(cfg), Count: func(r semcache.Result) { s.Metrics.SemanticLookup(string(r)) },
 			},
 			toolprune.Layer{
 				Mode: toolprune.Mode(cfg.Pipeline.Tools.Mode), Meta: toolprune.Mode(cfg.Pipeline.Tools.Meta), Tasks: toolprune.DefaultTasks.With(cfg.Pipeline.Tools.Map), Memory: choices,
@@ -160,7 +160,7 @@ func injectionLayer(cfg *config.Config, s *run.Services, m *injection.Memory) in
 	detector, beside := m.With(c, in.Threshold)
 	l := injection.Layer{
 		Policies: settings.Injections(in), User: injection.Policy(in.User), Timeout: in.Timeout, Refuse: in.OnError != "allow",
-		Detector: detector, Scores: scores, Background: beside, Second: s.Second, Events: s.Events,
+		Detector: detector, Scores: scores, Background: beside, SecondOpinion: s.SecondOpinion, Events: s.Events,
 	}
 	if s.Metrics != nil {
 		l.Meter = s.Metrics

@@ -145,7 +145,7 @@ func (g *gateway) services(cfg *config.Config) (*Services, error) {
 	m := g.usedModels()
 	s := &Services{
 		Answers: g.answers.Answers, Questions: g.answers.Questions, Meaning: g.answers.Meaning,
-		Secret: g.layersSecret(cfg), Embedder: m.Embedder(), Classifier: m.Classifier(), Recognizer: m.Recognizer(), Facts: facts, Metrics: g.metrics, Events: &g.events, Second: g.secondOpinion(), Log: g.log, Prompts: g.prompts,
+		Secret: g.layersSecret(cfg), Embedder: m.Embedder(), Classifier: m.Classifier(), Recognizer: m.Recognizer(), Facts: facts, Metrics: g.metrics, Events: &g.events, SecondOpinion: g.secondOpinion(), Log: g.log, Prompts: g.prompts,
 		Memory: g.memory, Egress: cmp.Or(g.listener(), g.egress()), EgressSecret: g.egressSecret,
 	}
 	if kept := g.answers.Vectors; kept != nil { // avoids an interface that holds a nil pointer

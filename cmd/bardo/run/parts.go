@@ -61,17 +61,17 @@ type Layers func(cfg *config.Config, s *Services) []pipeline.Layer
 
 // Services are what layers of any configuration use. What is not available is nil.
 type Services struct {
-	Answers    *cache.Store      // the gateway's stored answers
-	Secret     func() []byte     // that keys are derived from
-	Embedder   models.Embedder   // never nil: without a local model its errors wrap models.ErrOff
-	Classifier models.Classifier // as Embedder
-	Recognizer models.Recognizer // as Embedder
-	Second     models.Classifier // for second opinions about injections; nil: none
-	Facts      *defi.Facts       // the operator's, from the configuration
-	Metrics    *telemetry.Metrics
-	Events     *event.Sink
-	Log        *slog.Logger
-	Prompts    *prompts.Log // nil: prompts are not logged
+	Answers       *cache.Store      // the gateway's stored answers
+	Secret        func() []byte     // that keys are derived from
+	Embedder      models.Embedder   // never nil: without a local model its errors wrap models.ErrOff
+	Classifier    models.Classifier // as Embedder
+	Recognizer    models.Recognizer // as Embedder
+	SecondOpinion models.Classifier // for second opinions about injections; nil: none
+	Facts         *defi.Facts       // the operator's, from the configuration
+	Metrics       *telemetry.Metrics
+	Events        *event.Sink
+	Log           *slog.Logger
+	Prompts       *prompts.Log // nil: prompts are not logged
 
 	Questions *semantic.Index       // of the stored answers
 	Vectors   toolprune.VectorStore // nil: vectors are kept in memory

@@ -196,7 +196,7 @@ func (s *Store) conversation(prefix [16]byte) string {
 // Limit is the time limit of a lookup.
 func (s *Store) Limit() time.Duration { return s.o.Timeout }
 
-// Served returns the value that Keep stored for each prefix of a conversation; nil for an unknown one. An error means that Redis did not answer within its time
+// Served returns the value that SetServed stored for each prefix of a conversation; nil for an unknown one. An error means that Redis did not answer within its time
 // limit.
 func (s *Store) Served(ctx context.Context, prefixes [][16]byte) ([][]byte, error) {
 	keys := make([]any, len(prefixes))
@@ -219,8 +219,8 @@ func (s *Store) Served(ctx context.Context, prefixes [][16]byte) ([][]byte, erro
 	return values, nil
 }
 
-// Keep asynchronously stores where a conversation was served, for a lifetime. It does not block.
-func (s *Store) Keep(prefix [16]byte, value []byte, life time.Duration) {
+// SetServed asynchronously stores where a conversation was served, for a lifetime. It does not block.
+func (s *Store) SetServed(prefix [16]byte, value []byte, life time.Duration) {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
 	if len(s.queue.places) < maxPending {

@@ -370,7 +370,7 @@ func TestC14RedisHoldsNothingInClear(t *testing.T) {
 	private.Private = true
 	private.Fresh(t.Context())
 	cachetest.Finish(private, "PRIVATEMARKER", "m")
-	g.shared.Keep([16]byte{1}, []byte("PROVIDERMARKER"), time.Hour)
+	g.shared.SetServed([16]byte{1}, []byte("PROVIDERMARKER"), time.Hour)
 	l, err := g.Store.List(t.Context(), "ACCOUNTMARKER")
 	if err != nil || l.Count != 1 {
 		t.Fatalf("%d entries, %v", l.Count, err)
@@ -506,8 +506,8 @@ func TestEntriesThatRedisDeletesAreForgotten(t *testing.T) {
 func TestConversationsAreShared(t *testing.T) {
 	server := redistest.Start(t)
 	a, b := open(t, redis.Options{URL: server.URL()}), open(t, redis.Options{URL: server.URL()})
-	a.shared.Keep([16]byte{1}, []byte("one"), time.Hour)
-	a.shared.Keep([16]byte{2}, []byte("two"), 50*time.Millisecond)
+	a.shared.SetServed([16]byte{1}, []byte("one"), time.Hour)
+	a.shared.SetServed([16]byte{2}, []byte("two"), 50*time.Millisecond)
 	find := func() string {
 		found, err := b.shared.Served(t.Context(), [][16]byte{{3}, {1}, {2}})
 		if err != nil || len(found) != 3 {

@@ -60,10 +60,10 @@ type Shared interface {
 
 // VectorStore is a store of vectors that outlives the process, or that several gateways share. Safe for concurrent use.
 type VectorStore interface {
-	// Known returns a model's stored vectors of texts, nil for texts without one. It waits only for a short time limit of its own.
-	Known(ctx context.Context, tag string, texts []string) [][]float32
-	// Made is called with each computed vector. It must not block.
-	Made(tag, text string, vector []float32)
+	// Lookup returns a model's stored vectors of texts, nil for texts without one. It waits only for a short time limit of its own.
+	Lookup(ctx context.Context, tag string, texts []string) [][]float32
+	// Put is called with each computed vector. It must not block.
+	Put(tag, text string, vector []float32)
 }
 
 // Index holds the rows and the bans of all tenants, as long as they have any. When it is full, the tenant with the most of both loses its least recently used

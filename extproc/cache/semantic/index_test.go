@@ -185,7 +185,7 @@ func TestRowsAreRankedBySimilarity(t *testing.T) {
 // kept is a store of vectors.
 type kept map[string][]float32
 
-func (k kept) Known(_ context.Context, tag string, texts []string) [][]float32 {
+func (k kept) Lookup(_ context.Context, tag string, texts []string) [][]float32 {
 	out := make([][]float32, len(texts))
 	for i, text := range texts {
 		out[i] = k[tag+" "+text]
@@ -193,7 +193,7 @@ func (k kept) Known(_ context.Context, tag string, texts []string) [][]float32 {
 	return out
 }
 
-func (k kept) Made(tag, text string, vector []float32) { k[tag+" "+text] = vector }
+func (k kept) Put(tag, text string, vector []float32) { k[tag+" "+text] = vector }
 
 // TestC18VectorsOfQuestionsAreKept: after a restart, or at another gateway, stored questions are not embedded again; the vector of the asked one is not stored.
 func TestC18VectorsOfQuestionsAreKept(t *testing.T) {

@@ -164,7 +164,7 @@ func (ix *Index) Rank(ctx context.Context, e Embedder, q *Question, rows []Row) 
 			}
 			ix.setVector(q, r, v)
 			if ix.vectors != nil {
-				ix.vectors.Made(q.Tag, Plain(r.Text), v)
+				ix.vectors.Put(q.Tag, Plain(r.Text), v)
 			}
 		}
 		out = append(out, Match{*r, Cosine(q.Vector, r.Vector)})
@@ -196,7 +196,7 @@ func (ix *Index) recall(ctx context.Context, q *Question, rows []Row) {
 	if len(missing) == 0 {
 		return
 	}
-	for i, v := range ix.vectors.Known(ctx, q.Tag, texts) {
+	for i, v := range ix.vectors.Lookup(ctx, q.Tag, texts) {
 		if v != nil {
 			ix.setVector(q, missing[i], v)
 		}

@@ -64,10 +64,10 @@ type Shared interface {
 	Secret() []byte
 	// Limit is the time limit of Served.
 	Limit() time.Duration
-	// Served returns the value that Keep stored for each prefix, nil for an unknown one. An error means that the store did not answer in time.
+	// Served returns the value that SetServed stored for each prefix, nil for an unknown one. An error means that the store did not answer in time.
 	Served(ctx context.Context, prefixes [][16]byte) ([][]byte, error)
-	// Keep asynchronously stores a value for a lifetime. It does not block.
-	Keep(prefix [16]byte, value []byte, life time.Duration)
+	// SetServed asynchronously stores a value for a lifetime. It does not block.
+	SetServed(prefix [16]byte, value []byte, life time.Duration)
 }
 
 // Memory holds the known prefixes across changes of the configuration. Make one with New; safe for concurrent use.
@@ -125,7 +125,7 @@ func (m *Memory) find(ctx context.Context, prefixes []prefixHash) (place, bool) 
 func (m *Memory) store(prefix prefixHash, at place) {
 	m.places.Add(prefix, at)
 	if m.shared != nil {
-		m.shared.Keep(prefix, []byte(string(at.provider)+"\x00"+string(at.key)), lifetime)
+		m.shared.SetServed(prefix, []byte(string(at.provider)+"\x00"+string(at.key)), lifetime)
 	}
 }
 

@@ -154,7 +154,9 @@ type sharedStore struct {
 func (*sharedStore) Secret() []byte       { return []byte("secret") }
 func (*sharedStore) Limit() time.Duration { return time.Second }
 
-func (s *sharedStore) Keep(prefix [16]byte, value []byte, _ time.Duration) { s.kept[prefix] = value }
+func (s *sharedStore) SetServed(prefix [16]byte, value []byte, _ time.Duration) {
+	s.kept[prefix] = value
+}
 
 func (s *sharedStore) Served(_ context.Context, prefixes [][16]byte) (out [][]byte, err error) {
 	if s.away {

@@ -62,16 +62,16 @@ const defaultTimeout = 2 * time.Second
 
 // Layer judges texts. Safe for concurrent use.
 type Layer struct {
-	Policies   Policies
-	User       Policy        // of users' turns, for keys with their own policy; "" is as for PoliciesOf
-	Timeout    time.Duration // 0 means 2 s
-	Refuse     bool          // requests that wait for a verdict are refused if there is none in time
-	Detector   *injection.Detector
-	Scores     bool              // the detector's classifier should run: without its score there is no verdict, unless the patterns are enough
-	Background *Background       // judges what is only flagged
-	Second     models.Classifier // scores doubtful texts in the background; nil for none
-	Meter      Meter             // may be nil
-	Events     *event.Sink       // may be nil
+	Policies      Policies
+	User          Policy        // of users' turns, for keys with their own policy; "" is as for PoliciesOf
+	Timeout       time.Duration // 0 means 2 s
+	Refuse        bool          // requests that wait for a verdict are refused if there is none in time
+	Detector      *injection.Detector
+	Scores        bool              // the detector's classifier should run: without its score there is no verdict, unless the patterns are enough
+	Background    *Background       // judges what is only flagged
+	SecondOpinion models.Classifier // scores doubtful texts in the background; nil for none
+	Meter         Meter             // may be nil
+	Events        *event.Sink       // may be nil
 }
 
 // Meter counts judged texts, by source and verdict: clean, flagged, blocked, quarantined, unscored, skipped. Safe for concurrent use.

@@ -560,7 +560,7 @@ func TestD38TheSecondModelRunsInTheBackground(t *testing.T) {
 		{flagAll, fine, &classifier{score: 0.9}, "", false},
 	} {
 		l, m := newLayer(row.p, &classifier{score: 0.5})
-		l.Second = row.second
+		l.SecondOpinion = row.second
 		err := run(t, l, result(t, row.text))
 		if (err != nil) != row.refused || row.opinion != "" && m.n["tool_result "+row.opinion] != 1 || (len(row.second.asked) == 0) != (row.opinion == "") {
 			t.Errorf("%s: %v, %v, asked %q", row.text, err, m.n, row.second.asked)
@@ -569,7 +569,7 @@ func TestD38TheSecondModelRunsInTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		second := &classifier{wait: make(chan struct{})}
 		l, m := newLayer(usual, nil)
-		l.Second = second
+		l.SecondOpinion = second
 		began := time.Now()
 		if err := pipeline.New(l).Request(t.Context(), result(t, bad)); err == nil || time.Since(began) > 0 {
 			t.Errorf("%v after %s", err, time.Since(began))

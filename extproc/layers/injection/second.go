@@ -19,7 +19,7 @@ const secondTimeout = 10 * time.Second
 
 // isDoubtful reports whether the second model scores a span.
 func (l Layer) isDoubtful(sp *span) bool {
-	return l.Second != nil && sp.finding.Score(sp.source) >= doubtThreshold
+	return l.SecondOpinion != nil && sp.finding.Score(sp.source) >= doubtThreshold
 }
 
 // startSecond starts the second model in the background, for a span that the request waited for.
@@ -46,9 +46,9 @@ type secondScore struct {
 func (l Layer) scoreAgain(o *outcome, sp span, text string) {
 	ctx, cancel := context.WithTimeout(context.Background(), secondTimeout)
 	defer cancel()
-	score, err := l.Second.Score(ctx, l.Detector.Worst(ctx, text))
+	score, err := l.SecondOpinion.Score(ctx, l.Detector.Worst(ctx, text))
 	verdict := "unscored"
-	agrees := (score >= l.Second.Threshold()) == l.bad(&sp)
+	agrees := (score >= l.SecondOpinion.Threshold()) == l.bad(&sp)
 	switch {
 	case err == nil && agrees:
 		verdict = "agrees"

@@ -68,7 +68,7 @@ type Layer struct {
 	TTL       time.Duration
 	Pool      bool          // keys of the free plan share answers
 	Timeout   time.Duration // zero means DefaultTimeout
-	Only      Scope
+	Scope     Scope
 	Count     func(Result) // called with each result; may be nil
 }
 
@@ -115,7 +115,7 @@ func (l Layer) Applies(x *pipeline.Exchange) bool {
 	r := x.Request
 	return (l.Mode == On || l.Mode == Shadow) && l.Model != nil && r.Op == chat.Generate && r.Choices <= 1 && !r.Thinking && !r.Retrieved && !x.Hints.NoCache &&
 		x.Hints.SecurityClass == policy.SecurityStandard && x.Intent.Security == policy.SecurityStandard && x.MayShare() && !x.ForEnclave() &&
-		hasLowTemperature(r) && l.Only.has(x)
+		hasLowTemperature(r) && l.Scope.has(x)
 }
 
 // hasLowTemperature reports whether the request's temperature, the client's or its profile's, is low or not set.

@@ -369,7 +369,7 @@ func TestTheScopeOfTheLayer(t *testing.T) {
 		"one of two differs": {semcache.Scope{Models: []string{"m"}, Plans: []policy.Tier{policy.TierFree}}, false},
 	} {
 		r := newRig(t, semcache.On)
-		r.layer.Only = row.only
+		r.layer.Scope = row.only
 		x := (&question{say: price, set: func(x *pipeline.Exchange) { x.Hints.Subsystem = "curator" }}).exchange(t, openai.Dialect{})
 		if got := r.layer.Applies(x); got != row.want || r.layer.Waits(x) != got {
 			t.Errorf("%s: applies is %v", about, got)

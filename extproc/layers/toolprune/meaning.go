@@ -28,10 +28,10 @@ type Embedder interface {
 
 // VectorStore is a store of vectors that outlives the process, or that several gateways share. Safe for concurrent use.
 type VectorStore interface {
-	// Known returns a model's stored vectors of texts, nil for texts without one. It waits only for a short time limit of its own.
-	Known(ctx context.Context, tag string, texts []string) [][]float32
-	// Made is called with each computed vector. It must not block.
-	Made(tag, text string, vector []float32)
+	// Lookup returns a model's stored vectors of texts, nil for texts without one. It waits only for a short time limit of its own.
+	Lookup(ctx context.Context, tag string, texts []string) [][]float32
+	// Put is called with each computed vector. It must not block.
+	Put(tag, text string, vector []float32)
 }
 
 // Limits of ranking by meaning. A vector of 384 numbers takes 1.5 KiB.
@@ -235,7 +235,7 @@ func (l Layer) embedAll(store VectorStore, all []definition) {
 		}
 		l.Vectors.vectors.Add(all[i].sum, v)
 		if store != nil {
-			store.Made(l.Embedder.Tag(), all[i].text, v)
+			store.Put(l.Embedder.Tag(), all[i].text, v)
 		}
 	}
 }
@@ -246,7 +246,7 @@ func (l Layer) loadStored(ctx context.Context, store VectorStore, all []definiti
 	for i := range all {
 		texts[i] = all[i].text
 	}
-	for i, v := range store.Known(ctx, l.Embedder.Tag(), texts) {
+	for i, v := range store.Lookup(ctx, l.Embedder.Tag(), texts) {
 		if v == nil {
 			missing = append(missing, all[i])
 		} else {

@@ -115,7 +115,7 @@ type kept struct {
 	have map[string][]float32
 }
 
-func (k *kept) Known(_ context.Context, tag string, texts []string) [][]float32 {
+func (k *kept) Lookup(_ context.Context, tag string, texts []string) [][]float32 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	out := make([][]float32, len(texts))
@@ -125,7 +125,7 @@ func (k *kept) Known(_ context.Context, tag string, texts []string) [][]float32 
 	return out
 }
 
-func (k *kept) Made(tag, text string, vector []float32) {
+func (k *kept) Put(tag, text string, vector []float32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.have[tag+" "+text] = vector
