@@ -1,32 +1,51 @@
 package injection
 
 import (
+	"cmp"
 	"regexp/syntax"
 	"slices"
+	"strings"
 )
 
 // Every match of an expression contains certain literals. A text without them need not be matched: matching takes about a hundred times as long as the search for
 // the literals of all expressions together.
 
-// minLiteral is the minimum length of a literal that is searched for, in bytes.
-const minLiteral = startBytes
+const (
+	minLiteral = startBytes // minimum length of a literal that is searched for, in bytes
+	maxStrings = 64         // of a set
+)
 
-// needsOf returns sets of literals: every match of the expression contains at least one literal of each set.
-func needsOf(expression string) [][]string {
+// needsOf returns, for each alternative of an expression, sets of literals: every match of the expression contains, for at least one alternative, at least one literal
+// of each of its sets.
+func needsOf(expression string) [][][]string {
 	tree, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil { // the tests compile it
-		return nil
+		return [][][]string{nil}
 	}
-	needs := needsOfTree(tree)
-	return slices.DeleteFunc(needs, func(set []string) bool { return shortest(set) < minLiteral })
+	alternatives := []*syntax.Regexp{tree}
+	for tree.Op == syntax.OpCapture {
+		tree = tree.Sub[0]
+	}
+	if tree.Op == syntax.OpAlternate {
+		alternatives = tree.Sub
+	}
+	var out [][][]string
+	for _, re := range alternatives {
+		needs := slices.DeleteFunc(needsOfTree(re), func(set []string) bool { return shortest(set) < minLiteral })
+		slices.SortFunc(needs, slices.Compare)
+		needs = slices.CompactFunc(needs, slices.Equal)
+		if !slices.ContainsFunc(out, func(other [][]string) bool { return slices.EqualFunc(needs, other, slices.Equal) }) {
+			out = append(out, needs)
+		}
+	}
+	return out
 }
 
 func needsOfTree(re *syntax.Regexp) [][]string {
+	if set, ok := stringsOf(re); ok {
+		return [][]string{minimal(set)}
+	}
 	switch re.Op { //nolint:exhaustive // others may match without any literal
-	case syntax.OpLiteral:
-		if re.Flags&syntax.FoldCase == 0 {
-			return [][]string{{string(re.Rune)}}
-		}
 	case syntax.OpCapture, syntax.OpPlus:
 		return needsOfTree(re.Sub[0])
 	case syntax.OpRepeat:
@@ -34,15 +53,34 @@ func needsOfTree(re *syntax.Regexp) [][]string {
 			return needsOfTree(re.Sub[0])
 		}
 	case syntax.OpConcat:
-		var all [][]string
-		for _, sub := range re.Sub {
-			all = append(all, needsOfTree(sub)...)
-		}
-		return all
+		return needsOfAll(re.Sub)
 	case syntax.OpAlternate:
 		return needsOfAny(re.Sub)
 	}
 	return nil
+}
+
+// needsOfAll returns the sets of literals of a concatenation. Parts that follow each other and match few strings make one set.
+func needsOfAll(parts []*syntax.Regexp) (all [][]string) {
+	run := []string{""}
+	end := func() {
+		all = append(all, minimal(run))
+		run = []string{""}
+	}
+	for _, sub := range parts {
+		set, ok := stringsOf(sub)
+		if !ok {
+			end()
+			all = append(all, needsOfTree(sub)...)
+			continue
+		}
+		if len(run)*len(set) > maxStrings {
+			end()
+		}
+		run = product(run, set)
+	}
+	end()
+	return all
 }
 
 // needsOfAny returns the set of literals for alternatives: of each alternative, its set with the longest literals. It is empty if one alternative needs none.
@@ -60,7 +98,74 @@ func needsOfAny(alternatives []*syntax.Regexp) [][]string {
 		}
 		all = append(all, best...)
 	}
-	return [][]string{all}
+	return [][]string{minimal(all)}
+}
+
+// stringsOf returns the strings that an expression matches, if there are at most maxStrings of them.
+func stringsOf(re *syntax.Regexp) (set []string, ok bool) {
+	switch re.Op { //nolint:exhaustive // the others match more
+	case syntax.OpEmptyMatch, syntax.OpWordBoundary, syntax.OpNoWordBoundary, syntax.OpBeginText, syntax.OpEndText, syntax.OpBeginLine, syntax.OpEndLine:
+		return []string{""}, true
+	case syntax.OpLiteral:
+		return []string{string(re.Rune)}, re.Flags&syntax.FoldCase == 0
+	case syntax.OpCharClass:
+		for i := 0; i < len(re.Rune); i += 2 {
+			for r := re.Rune[i]; r <= re.Rune[i+1]; r++ {
+				if set = append(set, string(r)); len(set) > maxStrings {
+					return nil, false
+				}
+			}
+		}
+		return set, true
+	case syntax.OpCapture:
+		return stringsOf(re.Sub[0])
+	case syntax.OpQuest:
+		set, ok = stringsOf(re.Sub[0])
+		return append(set, ""), ok && len(set) < maxStrings
+	case syntax.OpConcat:
+		set = []string{""}
+		for _, sub := range re.Sub {
+			next, ok := stringsOf(sub)
+			if !ok || len(set)*len(next) > maxStrings {
+				return nil, false
+			}
+			set = product(set, next)
+		}
+		return set, true
+	case syntax.OpAlternate:
+		for _, sub := range re.Sub {
+			next, ok := stringsOf(sub)
+			if !ok || len(set)+len(next) > maxStrings {
+				return nil, false
+			}
+			set = append(set, next...)
+		}
+		return set, true
+	}
+	return nil, false
+}
+
+func product(heads, tails []string) []string {
+	out := make([]string, 0, len(heads)*len(tails))
+	for _, h := range heads {
+		for _, t := range tails {
+			out = append(out, h+t)
+		}
+	}
+	return out
+}
+
+// minimal removes the strings of a set that contain another one, and sorts the set.
+func minimal(set []string) (out []string) {
+	set = slices.Clone(set)
+	slices.SortFunc(set, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
+	for _, s := range set {
+		if !slices.ContainsFunc(out, func(short string) bool { return strings.Contains(s, short) }) {
+			out = append(out, s)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 func shortest(set []string) (n int) {

@@ -33,11 +33,10 @@ func (k Kinds) Names() (names []string) {
 	return names
 }
 
-// pattern matches instructions of a kind. The expression is only matched with texts that have one of the words.
+// pattern matches instructions of a kind.
 type pattern struct {
 	kind   Kinds
 	weight float64 // the probability that a match is an injection
-	words  []string
 	source expr
 }
 
@@ -76,133 +75,131 @@ const enAgent = `\b(?:ai|a\.i\.|assistant|agent|copilot|chatgpt|claude|gemini|gp
 
 // english are the patterns of English, and of what stands in no language.
 var english = []pattern{
-	{Override, sure, []string{"instruction", "prompt", "directive", "direction", "guideline", "guardrail", "programming", "training", "orders", "safety"}, expr(
+	{Override, sure, expr(
 		enDrop + `\b(?: [a-z'’,]+){0,3}? ` + enOld + `\b(?: [a-z']+){0,2} ` + enRules + `\b`)},
-	{Override, sure, []string{"told", "said", "above", "before", "everything"}, expr(
+	{Override, sure, expr(
 		enDrop + ` (?:everything|anything|all|whatever|all (?:of )?(?:the|that))(?: (?:text|content|that|which|of|you|the))* (?:you (?:were|have been|had been) (?:told|instructed|taught|given)|(?:written |stated |said )?(?:above|before this|prior to this|up to this point|so far))\b`)},
-	{Override, sure, []string{"you were", "you have been", "you had been", "placed on you", "imposed on you", "given to you"}, expr(
+	{Override, sure, expr(
 		`\b(?:ignore|disregard|forget|drop|discard|abandon|cancel|lift|stop following|do not follow|don't follow)\b(?: [a-z'’,]+){0,5} (?:(?:that |which )?you (?:were|have been|had been) (?:given|told|taught|assigned|configured|trained|instructed)|(?:placed|imposed) on you|given to you)\b`)},
-	{Override, sure, []string{"told you", "taught you", "instructed you"}, expr(
+	{Override, sure, expr(
 		`\b(?:ignore|disregard|forget) (?:what|whatever|everything|anything|all)(?: that)? (?:your|the|my|our|his|her|their) [a-z]+(?: [a-z]+)? (?:ever )?(?:told|taught|instructed) you\b`)},
-	{Override, likely, []string{"command", "task", "message", "context", "request"}, expr(
+	{Override, likely, expr(
 		enDrop + `(?: all| any| every| the| your| my){0,3} (?:previous|prior|preceding|earlier|above)(?: [a-z]+)? (?:commands?|tasks?|context|requests?)\b`)},
-	{Override, likely, []string{"cancelled", "canceled", "withdrawn", "void", "replaced", "obsolete", "outdated", "no longer", "suspended"}, expr(
+	{Override, likely, expr(
 		`\b(?:previous|prior|current|original|earlier|above|company|system|safety|user's)(?: [a-z]+)? (?:tasks?|requests?|objectives?|instructions?|guidance|guidelines?|rules|prompt|polic(?:y|ies))(?: above)? (?:is|are|was|were|has been|have been) (?:hereby |now )?(?:cancell?ed|void|withdrawn|replaced|obsolete|outdated|suspended|no longer)\b`)},
-	{Override, likely, []string{"guardrail", "safeguard", "filter", "moderation", "restriction", "safety"}, expr(
+	{Override, likely, expr(
 		`\b(?:disable|turn off|switch off|deactivate|remove|bypass|lift) (?:all |any |every |the )*(?:of )?(?:the |your )?(?:guardrails?|safeguards?|(?:safety|content) (?:filters?|checks?|polic(?:y|ies)|mode|moderation)|moderation|censorship)\b|\b(?:guardrails?|safeguards?|filters?|restrictions?|limits|limitations|safety) (?:is|are|was|were) (?:now )?(?:off|disabled|lifted|removed|gone|abolished|suspended)\b`)},
-	{Override, likely, []string{"instruction", "rules", "prompt", "guideline", "restriction", "constraint"}, expr(
+	{Override, likely, expr(
 		enDrop + ` (?:all|any|every|these|those)(?: of)?(?: (?:the|your|these|those|other|such|of))* (?:instructions|rules|prompts|guidelines|restrictions|safeguards|constraints)\b`)},
-	{Override, likely, []string{"rules", "restriction", "constraint", "filter", "polic", "limitation"}, expr(
+	{Override, likely, expr(
 		enDrop + `(?: all| any)?(?: of)? (?:your|its|the model's|openai's|anthropic's)(?: [a-z]+){0,2} (?:rules|restrictions|constraints|filters?|policies|policy|limitations|ethics)\b`)},
-	{Override, sure, []string{"instruction", "task", "objective", "goal", "directive", "mission"}, expr(
+	{Override, sure, expr(
 		`\byour (?:new|real|true|actual|only|updated|revised) (?:instructions?|tasks?|objectives?|goals?|directives?|mission|orders)(?: (?:is|are|now)\b|:)`)},
-	{Override, likely, []string{"new instruction", "new directive", "updated instruction", "new system", "override", "instructions supersede", "takes precedence", "supersede"}, expr(
+	{Override, likely, expr(
 		`(?:\b(?:new|updated|revised|real) (?:system )?(?:instructions?|directives?|prompt) ?:|\b(?:system|admin|administrator|developer|priority|security|root|emergency) override\b|\b(?:supersedes?|overrid(?:e|es)|replaces?|takes? precedence over) (?:all |any )?(?:your |the )?(?:previous|prior|other|earlier|existing|system)\b(?: [a-z]+){0,2} (?:instructions|prompts?|directives|rules|messages|polic(?:y|ies)|guidelines)\b)`)},
-	{Override, sure, []string{"polic", "filter", "restriction", "guardrail", "safeguard", "safety", "limitation"}, expr(
+	{Override, sure, expr(
 		`\b(?:disable|turn off|switch off|remove|deactivate|drop|lift|cancel|suspend) (?:all |any |every )?(?:of )?(?:your|the model's|the assistant's) (?:[a-z]+ ){0,2}(?:polic(?:y|ies)|filters?|filtering|restrictions?|guardrails?|safeguards?|safety [a-z]+|limitations?)\b`)},
-	{Override, likely, []string{"your instruction", "your objective", "your task", "your goal", "no longer apply", "your previous", "your earlier"}, expr(
+	{Override, likely, expr(
 		`\byour (?:previous |prior |earlier |original )?(?:instructions?|objectives?|tasks?|goals?|rules|guidelines) (?:has|have|are|is|were|was) (?:been )?(?:changed|replaced|updated|outdated|cancell?ed|revoked|void|obsolete|no longer)\b|\b(?:guidelines|instructions|rules|restrictions|polic(?:y|ies))\b.{0,20}\bno longer appl(?:y|ies)\b`)},
 
-	{Role, sure, []string{"do anything now", "developer mode", "jailbroken", "jailbreak", "unrestricted", "unfiltered", "uncensored", "amoral"}, expr(
+	{Role, sure, expr(
 		`(?:\bdo anything now\b|\bdeveloper mode (?:is )?(?:now )?(?:enabled|on|activated|output)\b|\bjailbr(?:oken|eak) mode\b|\b(?:you are|you're|act as|be|become|pretend to be|play|roleplay as|simulate) (?:now )?(?:an? )?(?:[a-z]+,? ){0,3}(?:unrestricted|unfiltered|uncensored|jailbroken|amoral)\b)`)},
-	{Role, sure, []string{"restriction", "filter", "ethic", "guideline", "censor", "safeguard", "moral", "policies", "policy", "safety"}, expr(
+	{Role, sure, expr(
 		enModel + `.{0,70}` + enFree + `\b(?: [a-z]+){0,3} (?:restrictions?|filters?|ethic(?:s|al)(?: [a-z]+)?|guidelines|censorship|safeguards?|morals?|morality|moral [a-z]+|(?:safety|content|openai)(?: [a-z]+){0,2} (?:rules|polic(?:y|ies)|guidelines|filters?))\b`)},
-	{Role, likely, []string{"unfiltered", "uncensored", "amoral", "unrestricted", "jailbroken"}, expr(
+	{Role, likely, expr(
 		`\b(?:ai|model|assistant|chatbot|version|yourself|persona|you)\b.{0,40}\b(?:unfiltered|uncensored|amoral|unrestricted|jailbroken)\b|\b(?:unfiltered|uncensored|amoral|unrestricted|jailbroken)\b.{0,20}\b(?:ai|model|assistant|chatbot|version|yourself|persona|amoral|unfiltered)\b`)},
-	{Role, likely, []string{"never say", "never refuse", "never decline", "always comp", "comply with any", "obey every", "obey any", "no morals", "never warn"}, expr(
+	{Role, likely, expr(
 		`\b(?:you|it|he|she|who|that|ai|assistant|model|bot|persona)\b.{0,40}\b(?:never (?:says? no|refuses?|declines?|warns?)|always compl(?:y|ies)|compl(?:y|ies) with (?:any|every|all)|obeys? (?:every|any|all)|has no morals)\b`)},
-	{Role, likely, []string{" dan", " stan", "aim:", "dan "}, expr(
+	{Role, likely, expr(
 		`\b(?:you are|you're|you will (?:play|be)|act as|play|respond as|answer as|stay(?: in character)? as|stay|become|speak as|as) (?:an? )?(?:dan|stan|aim)\b(?: mode|[,:;."!]| who| and|$)|\b(?:dan|stan) (?:can|has|is|does|will|mode)\b`)},
-	{Role, likely, []string{"rules", "limit", "norms", "restrict", "confines"}, expr(enModel + `.{0,70}` + enFree + `\b(?: [a-z]+){0,3} (?:rules|limits|limitations|norms|restrictions|confines)\b`)},
-	{Role, likely, []string{"you are now", "no longer", "from now on", "hereafter", "you will now", "you must now"}, expr(
+	{Role, likely, expr(enModel + `.{0,70}` + enFree + `\b(?: [a-z]+){0,3} (?:rules|limits|limitations|norms|restrictions|confines)\b`)},
+	{Role, likely, expr(
 		`(?:\byou(?: are|'re) (?:now |hereafter )?(?:dan|stan|dude|aim|evilbot|chaosgpt)\b|\byou are no longer (?:bound|an? |chatgpt|claude|gemini|gpt|restricted|limited|required|obliged)|\b(?:from now on|hereafter|for the rest of this conversation),? you (?:are|will|must|shall|should|have to|only|answer|respond)\b|\byou (?:are now|will now|must now) (?:act|obey|follow|operate|respond|answer|in|my|the|a |an )(?:[a-z ]{0,40})\b(?:mode|commands?|orders|persona|admin|root|evil|hacker|assistant who|ai (?:that|who|without)))`)},
-	{Role, sure, []string{"unrestricted mode", "jailbreak mode", "dan mode", "god mode", "evil mode", "opposite mode", "uncensored mode"}, expr(
+	{Role, sure, expr(
 		`\b(?:enter|enters|switch (?:to|into)|activate|enable|you are (?:now )?in|now in|start|go into) (?:the )?(?:unrestricted|jailbreak|dan|god|evil|opposite|uncensored) mode\b`)},
-	{Role, sure, []string{"grandm", "grandf", "granny", "deceased", "late "}, expr(
+	{Role, sure, expr(
 		`\b(?:pretend|act|roleplay|role-play|play|be)\b.{0,40}\b(?:grandmother|grandma|granny|grandfather|grandpa|deceased [a-z]+|late [a-z]+)\b.{0,60}\b(?:used to|would)\b|\b(?:grandmother|grandma|granny|grandfather|grandpa)\b.{0,20}\b(?:used to|would)\b.{0,100}\b(?:be|act like|act as|pretend to be|play) (?:her|him)\b`)},
-	{Role, likely, []string{"mode"}, expr(`\b(?:enter|switch (?:to|into)|activate|enable|you are in|now in|start) (?:the )?(?:developer|debug|god|dan|jailbreak|admin|maintenance|sudo|unrestricted|opposite|evil|diagnostic) mode\b`)},
-	{Role, likely, []string{"grandm", "stay in character", "never refuse", "cannot refuse", "hypothetical", "opposite day", "two responses", "never break character"}, expr(
+	{Role, likely, expr(`\b(?:enter|switch (?:to|into)|activate|enable|you are in|now in|start) (?:the )?(?:developer|debug|god|dan|jailbreak|admin|maintenance|sudo|unrestricted|opposite|evil|diagnostic) mode\b`)},
+	{Role, likely, expr(
 		`(?:\b(?:grandmother|grandma|granny)\b.{0,80}\b(?:used to|would)\b.{0,80}\b(?:tell|read|recite|explain|whisper|sing)\b|\b(?:never|cannot|must not|don't|not allowed to|unable to) (?:refuse|decline|break character|say no)\b.{0,80}|\bstay in character\b.{0,120}\b(?:no matter|always|never)\b|\btwo (?:responses|answers)\b.{0,80}\b(?:unfiltered|jailbreak|dan|developer)\b|\b(?:it is|it's|today is) opposite day\b)`)},
 
-	{Exfiltration, sure, []string{"prompt", "instruction", "message", "rules", "guideline", "configuration"}, expr(
+	{Exfiltration, sure, expr(
 		`\b(?:reveal|show|print|output|repeat|display|disclose|dump|leak|expose|tell me|give me|share|write (?:out|down)|recite|summarize|translate|copy|list|return|provide|include|send|what (?:is|are|was|were)|what's)\b(?: \S+){0,6}? your (?:[a-z]+ ){0,2}(?:system prompt|system message|system instructions?|prompts?|(?:initial|original|hidden|secret|internal|confidential|full|exact|complete|prior|previous) (?:instructions?|message|rules|guidelines|configuration)|pre-?prompt|developer (?:message|prompt|instructions))\b`)},
-	{Exfiltration, likely, []string{"message", "prompt", "instruction", "rules", "guideline", "context"}, expr(
+	{Exfiltration, likely, expr(
 		`\b(?:exact|full|verbatim|complete|word[- ](?:for|by)[- ]word|entire)\b.{0,40}\b(?:text|wording|contents?|version|system message|developer message|prompt) (?:of|that)\b|\b(?:text|wording|contents?) of (?:the|your) (?:system|developer|first|initial|hidden) (?:message|prompt|instructions)\b|\bwhat (?:rules|instructions|guidelines|restrictions|prompts?) (?:were|are|have) you (?:been )?(?:given|told|following|configured|under)\b|\b(?:prompt|instructions|rules|message|guidelines) (?:that )?you (?:were|have been|are) (?:given|configured|initiali[sz]ed|started|set up|received|running)\b|\b(?:dump|print|output|show|list|leak) your (?:[a-z]+ ){0,2}(?:context|memory|configuration|secrets)\b`)},
-	{Exfiltration, sure, []string{"above", "prior to this", "before this", "preceding"}, expr(
+	{Exfiltration, sure, expr(
 		`\b(?:repeat|print|output|copy|recite|write out|reproduce|display|echo) (?:back )?(?:everything|all|the (?:words|text|content|instructions|prompt|message|lines?)|every(?:thing)? word)(?: [a-z]+){0,4} (?:above|prior to this|before this|preceding|verbatim)\b`)},
-	{Exfiltration, hint, []string{"system prompt", "system message", "initial prompt", "hidden prompt"}, expr(
+	{Exfiltration, hint, expr(
 		`\b(?:reveal|print|output|repeat|disclose|dump|leak|expose|recite|include|send|append|post|tell me|show me)\b.{0,50}\b(?:system prompt|system message|initial prompt|hidden prompt|hidden instructions)\b`)},
-	{Exfiltration, likely, []string{"api key", "api_key", "apikey", "password", "credential", "secret", "token", "private key", "seed phrase", "mnemonic", "environment variable", ".env", "ssh key", "conversation", "chat history", "message", "wallet", "contacts", "cookies", "email"}, expr(
+	{Exfiltration, likely, expr(
 		`\b(?:send|post|forward|e-?mail|upload|transmit|exfiltrate|submit|leak|append|encode|smuggle|relay|copy|attach|deliver|share)\b.{0,70}\b(?:api[ _-]?keys?|passwords?|credentials?|secrets?|(?:access |auth |session )?tokens?|private keys?|seed phrases?|mnemonics?|env(?:ironment)? variables?|\.env|ssh keys?|conversation|chat history|system prompt|(?:user|customer|owner|victim)(?:'s|s')? (?:data|files|e-?mails|messages|contacts|wallet)|contacts|cookies|inbox|contents of)\b.{0,60}\b(?:to|at|via|into)\b.{0,30}(?:https?:/|www\.|[a-z0-9._-]+@[a-z0-9-]+\.|0x[0-9a-f]{4}|attacker|evil|collect|webhook|[a-z0-9-]+\.(?:com|net|io|ru|xyz|org|dev|site|example)\b)`)},
-	{Exfiltration, likely, []string{"!["}, expr(
+	{Exfiltration, likely, expr(
 		`(?:!\[[^\]]{0,60}\]\(https?://[^)\s]{3,200}[?&/=][^)\s]{0,60}(?:\{|<|\[|%7b|\$\{?)[a-z_ ]{0,20}(?:data|secret|history|conversation|prompt|token|key|summary|context|message|content|password|user)|\b(?:include|embed|render|insert|display|append|add|output|end with|always)\b.{0,60}!\[[^\]]{0,60}\]\(https?://)`)},
-	{Exfiltration, likely, []string{"curl", "wget", "invoke-webrequest", "nc -e", "base64"}, expr(
+	{Exfiltration, likely, expr(
 		`\b(?:run|execute|call|invoke|use the (?:shell|terminal|bash)|type|paste)\b.{0,60}\b(?:curl|wget|invoke-webrequest)\b.{0,120}(?:\| ?(?:ba|z|)sh\b|@?~?/?\.(?:env|ssh|aws|npmrc)|id_rsa|\$\(|etc/passwd|/steal|/exfil|/collect)`)},
 
-	{Hidden, likely, []string{"<|im_start|>", "<|im_end|>", "<|system|>", "<|user|>", "<|assistant|>", "[inst]", "[/inst]", "<<sys>>", "<|start_header_id|>", "<|eot_id|>", "<|endoftext|>", "<start_of_turn>", "</system>", "<system>"}, expr(
+	{Hidden, likely, expr(
 		`<\|(?:im_start|im_end|system|user|assistant|start_header_id|eot_id|endoftext)\|>|\[/?inst\]|<</?sys>>|<start_of_turn>|</?system>`)},
-	{Hidden, likely, []string{"[system", "### system", "## system", "system:", "[admin", "[developer", "### instruction", "begin system", "end of ", "### new", "[important", "[instruction", "system note", "system message", "system alert", "system update", "system command", "### override", "directive", "</"}, expr(
+	{Hidden, likely, expr(
 		`(?:\bsystem (?:notice|alert|message|note|update|command) ?:|(?:\[|#{2,4} ?|\*\*|<|\({1,2}|={2,} ?|-{3,} ?)(?:begin )?(?:new )?(?:system|admin(?:istrator)?|developer|instructions?|directive|override|important)(?: (?:message|prompt|note|override|instructions?|update|notice|alert|command|directive))? ?(?:from [a-z ]{2,20})?(?:\]|>|\){1,2}|:\*{0,2}|={2,}|-{3,})|\bend of (?:document|tool (?:output|result)|user (?:input|data)|context|data|article|file|email)\b.{0,40}(?:\bnew (?:task|instruction)|\bsystem|\bnow\b|\bassistant)|</(?:tool_result|tool_response|function_results?|document|context|user_input|search_results?|result|data)>.{0,80}(?:\bsystem|\bhuman:|\buser:|\byou (?:must|should|are)|\bignore|\bnew instruction))`)},
-	{Hidden, sure, []string{"attention", "if an", "if any", "if the", "<!--", "when an", "when a"}, expr(
+	{Hidden, sure, expr(
 		`\battention[,:!]? (?:to )?(?:all |any )?(?:ai|llms?|language models?|chatbots?|automated)\b(?: (?:summari[sz]ers?|assistants?|agents?|models?|systems?|reviewers?|readers?|bots?|crawlers?))?|\b(?:if|when) (?:an?|any|the|this) (?:ai|llm|language model|chatbot|large language model)\b(?: [a-z]+){0,2} (?:is )?(?:reads?|reading|process(?:es|ing)?|summari[sz](?:es|ing)|pars(?:es|ing)|views?|viewing|sees?|index(?:es|ing)) (?:this|the)\b|<!-- ?(?:ai|llm|assistant|agent|gpt|claude|copilot|chatgpt)\b[ ,:]`)},
-	{Hidden, sure, []string{"assistant", " ai", "ai ", "llm", "language model", "chatbot", " agent", " bot"}, expr(
+	{Hidden, sure, expr(
 		`(?:(?:\b(?:note|message|attention|instructions?|reminder|directive|command|notice|request|hint|task|warning) (?:to|for) (?:the |any |all |every |whichever )?(?:ai|a\.i\.|llms?|large language models?|language models?|chatbots?|gpt|claude|copilot)\b(?: (?:assistants?|agents?|models?|systems?|reviewers?|tools?|summari[sz]ers?|crawlers?|that|who|which|reading|processing|only))?)|\b(?:if|when|since|because) you(?: are|'re) an? (?:[a-z]+ )?(?:ai|llm|language model|chatbot|automated (?:system|agent|assistant)|gpt)\b(?: (?:assistant|agent|model|system))?|\b(?:ai|llm) (?:assistants?|agents?|models?|systems?)(?: (?:reading|processing|summari[sz]ing|parsing|viewing|that (?:reads?|process(?:es)?)) (?:this|the)[a-z ]{0,30})?,? (?:must|should|are (?:required|instructed)|have to|need to|shall|please)\b)`)},
-	{Hidden, likely, []string{"assistant", "agent", "the model"}, expr(
+	{Hidden, likely, expr(
 		`\b(?:note|message|attention|reminder|important|notice) (?:to|for) (?:the |any |all |every )?(?:assistant|agent|model|automated (?:assistant|agent|system))s?\b|\binstructions? (?:to|for) (?:the |any |all |every )?(?:assistant|agent|model)s? ?:|\bassistant(?: instructions?)? ?: (?:ignore|you must|disregard|forget|before|immediately|first|call|use the|execute|run|send)\b|\b(?:dear|attention|hey|hello),? (?:ai |the )?(?:assistant|agent|chatgpt|claude|gemini|copilot|gpt|llm|model)\b.{0,60}\b(?:you (?:must|should|need to|are to)|please|ignore|disregard)\b`)},
-	{Hidden, likely, []string{"<!--", "display:none", "display: none", "font-size:0", "font-size: 0", "color:white", "color: white", "color:#fff", "opacity:0", "visibility:hidden"}, expr(
+	{Hidden, likely, expr(
 		`(?:<!--.{0,120}|(?:display: ?none|font-size: ?[01](?:px|pt)?|color: ?(?:white|#fff(?:fff)?)|opacity: ?0|visibility: ?hidden)[^>]{0,60}>.{0,120})\b(?:ignore|disregard|instructions?|assistants?|you must|you should|ai (?:model|agent|system)|llm|system prompt|tell the user|do not tell|send (?:all|the|a|your)|transfer)\b`)},
 
-	{Secrecy, likely, []string{"user", "human", "owner", "anyone", "customer", "operator", "this instruction", "this message", "these instruction"}, expr(
+	{Secrecy, likely, expr(
 		`\b(?:do not|don't|never|without|avoid|must not|you should not)\b (?:ever )?(?:tell(?:ing)?|mention(?:ing)?|inform(?:ing)?|notify(?:ing)?|alert(?:ing)?|disclos(?:e|ing)|reveal(?:ing)?|report(?:ing)?|warn(?:ing)?|acknowledg(?:e|ing)|ask(?:ing)?|let(?:ting)?)\b(?: \S+){0,6}? (?:the (?:user|human|owner|customer|operator)|anyone|these instructions?|this (?:instruction|message|note|step|request|action|transfer|change)|that you (?:did|were|have|received|saw))\b`)},
-	{Secrecy, hint, []string{"secretly", "silently", "covertly", "discreetly", "quietly"}, expr(
+	{Secrecy, hint, expr(
 		`\b(?:secretly|silently|covertly|discreetly|quietly)\b.{0,20}\b(?:send|forward|add|insert|transfer|call|include|copy|upload|delete|approve|execute|run|append|bcc|change)\b`)},
-	{Secrecy, hint, []string{"confirm", "asking", "review", "approval"}, expr(
+	{Secrecy, hint, expr(
 		`\b(?:without|do not|don't|never|skip|no need to) (?:ask(?:ing)?|wait(?:ing)?|request(?:ing)?|get(?:ting)?)?\b.{0,30}\b(?:confirm(?:ation|ing)?|approval|permission|review|asking|the user)\b`)},
 
-	{Addressed, cue, []string{"assistant", " ai", "ai ", "ai,", "llm", "agent", "copilot", "chatgpt", "claude", "gemini", "gpt", "bot", "language model", "the model"}, expr(
+	{Addressed, cue, expr(
 		enAgent + `(?:[,:]? [a-z]+){0,4}[,:]? (?:must|should|shall|needs? to|has to|have to|is to|please)\b|` + enAgent + `\b ?[,:!] .{0,40}\b(?:ignore|disregard|forget|override|call|send|reply|respond|tell|recommend|include|execute|run|open|book|forward|replace|stop|output|append|hide|omit|approve|merge|delete|describe|disclose|your|you)\b|@[a-z]*(?:agent|assistant|copilot|bot|gpt|claude)\b`)},
-	{Addressed, 0.8, []string{"you to"}, expr(`\b(?:the user|your (?:owner|user|operator|developer)s?) (?:also |now |really |already )?(?:wants?|expects?|authori[sz]ed|permitted|asked|agreed|instructed|requires?) (?:for )?you to\b`)},
-	{Addressed, cue, []string{"the user", "the customer", "this tool", "respond", "summar", "answer"}, expr(
+	{Addressed, 0.8, expr(`\b(?:the user|your (?:owner|user|operator|developer)s?) (?:also |now |really |already )?(?:wants?|expects?|authori[sz]ed|permitted|asked|agreed|instructed|requires?) (?:for )?you to\b`)},
+	{Addressed, cue, expr(
 		`\b(?:tell|inform|convince|urge|instruct|ask|remind) the (?:user|customer|reader|human) (?:that|to|about)\b|\b(?:before|after|when) (?:using|calling|running) (?:this|the|any) tool\b|\b(?:when|while|before|after|if) (?:you )?(?:respond|reply|answer|summari[sz]|render|translat|process|read)(?:ing|e|es)? (?:to )?(?:the user|this|these|the (?:page|document|text|file|question))\b|\bin your (?:answer|response|reply|summary|output)\b|\byour (?:answer|response|reply|summary|output) (?:must|should|has to)\b`)},
 }
 
 // compactPatterns are matched with spelled texts, without white space.
 var compactPatterns = []pattern{
-	{Override, sure, []string{"instruction", "prompt", "rules", "guideline", "direction"}, expr(
+	{Override, sure, expr(
 		`(?:ignore|disregard|forget|bypass|override)(?:all|any|the|your|every|of)*(?:previous|prior|above|earlier|preceding|system|safety|your)+(?:instructions?|prompts?|rules|guidelines|directions)`)},
-	{Exfiltration, sure, []string{"systemprompt"}, expr(`(?:reveal|show|print|output|repeat|tellme|giveme)(?:me|all)*(?:your|the)*systemprompt`)},
-	{Role, sure, []string{"youarenow", "developermode"}, expr(`youarenow(?:dan|unrestricted|unfiltered|free)|developermodeenabled`)},
+	{Exfiltration, sure, expr(`(?:reveal|show|print|output|repeat|tellme|giveme)(?:me|all)*(?:your|the)*systemprompt`)},
+	{Role, sure, expr(`youarenow(?:dan|unrestricted|unfiltered|free)|developermodeenabled`)},
 }
 
-// language has the expressions of an override in one language: verbs, attributes (earlier, all) and nouns. The words are those of the nouns, which are searched for
-// first.
+// language has the expressions of an override in one language: verbs, attributes (earlier, all) and nouns.
 type language struct {
-	words              []string
 	drop, which, rules string
 	near               int // maximum distance between them, in characters
 }
 
 var languages = []language{
-	{[]string{"anweisung", "instruktion", "vorgabe", "regeln", "befehle"}, `(?:ignorier\w*|vergiss|vergessen sie|missacht\w*|beachte? (?:\w+ ){0,3}nicht)`, `(?:bisher\w*|vorherig\w*|obig\w*|alle\w*|deine\w*|ihre\w*|voran\w*|fruher\w*|sicherheit\w*)`, `(?:anweisung\w*|instruktion\w*|vorgaben?|regeln|befehle?|sicherheitsregeln)`, 24}, //nolint:misspell // no English
-	{[]string{"instruction", "consigne", "directive", "regles"}, `(?:ignor\w+|oubli\w+|ne (?:tenez|tiens) (?:pas|plus) compte)`, `(?:preceden\w*|anterieur\w*|ci-dessus|toutes?|tes|vos|initiales?)`, `(?:instructions?|consignes?|directives?|regles)`, 24},                                                                                  //nolint:misspell // no English
-	{[]string{"instruccion", "indicacion", "ordenes", "reglas", "directri"}, `(?:ignor\w+|olvid\w+|descart\w+|haz caso omiso)`, `(?:anterior\w*|previ[ao]s|todas?|tus|sus|arriba|iniciales)`, `(?:instruccion\w*|indicacion\w*|ordenes|reglas|directri\w*)`, 24},                                                                              //nolint:misspell // no English
-	{[]string{"instruc", "orientac", "regras", "ordens"}, `(?:ignor\w+|esquec\w+|desconsider\w+)`, `(?:anterior\w*|previ[ao]s|todas?|suas|acima|iniciais)`, `(?:instruco\w*|orientaco\w*|regras|ordens)`, 24},
-	{[]string{"istruzion", "regole", "direttiv"}, `(?:ignor\w+|dimentic\w+)`, `(?:precedent\w*|tutte|tue|sopra|iniziali)`, `(?:istruzion\w*|regole|direttiv\w*)`, 24},
-	{[]string{"instructies", "opdrachten", "regels", "aanwijzingen"}, `(?:negeer|vergeet)`, `(?:vorige|eerdere|alle|bovenstaande|je|uw|voorgaande)`, `(?:instructies|opdrachten|regels|aanwijzingen)`, 24},
-	{[]string{"instruktion", "anvisning", "regler"}, `(?:ignorera|strunta i|glom bort|glom)`, `(?:tidigare|foregaende|alla|dina|ovanstaende)`, `(?:instruktioner\w*|anvisningar\w*|regler)`, 24}, //nolint:misspell // no English
-	{[]string{"instru", "regler"}, `(?:ignorer|glem|se bort fra)`, `(?:tidligere|forrige|alle|dine|foregaende)`, `(?:instruktioner\w*|instruksjoner\w*|instrukser|regler)`, 24},
-	{[]string{"pokyn", "instrukc", "pravidl"}, `(?:ignoruj\w*|zapomen\w*)`, `(?:predchozi\w*|vsechn\w*|sve)`, `(?:pokyn\w*|instrukc\w*|pravidl\w*)`, 24},
-	{[]string{"instrukcj", "polece", "zasad"}, `(?:zignoruj\w*|ignoruj\w*|zapomnij\w*)`, `(?:poprzedni\w*|wczesniejsz\w*|wszystki\w*|powyzsz\w*|swo\w*)`, `(?:instrukcj\w*|polece\w*|zasad\w*)`, 24},
-	{[]string{"инструкц", "указани", "правил", "команд"}, `(?:игнорируй|проигнорируй|забудь|не обращай внимания|отбрось)[\p{L}]*`, `(?:предыдущ|прежн|вс[её]|выше|сво[иё]|тво|ваш)[\p{L}]*`, `(?:инструкци|указани|правил|команд)[\p{L}]*`, 30},
-	{[]string{"інструкц", "вказівк", "правила"}, `(?:ігноруй|проігноруй|забудь)[\p{L}]*`, `(?:попередн|усі|всі|вище|свої|твої)[\p{L}]*`, `(?:інструкц|вказівк|правила)[\p{L}]*`, 30},
-	{[]string{"talimat", "kural", "yonerge"}, `(?:yok say|gormezden gel|unut|dikkate alma)\w*`, `(?:onceki|tum|butun|yukaridaki)\w*`, `(?:talimat|kural|yonerge)\w*`, 30},
-	{[]string{"huong dan", "chi dan", "chi thi", "lenh"}, `(?:bo qua|phot lo|quen)`, `(?:truoc|tat ca|moi|tren)`, `(?:huong dan|chi dan|chi thi|lenh)`, 24},
-	{[]string{"instruksi", "perintah", "aturan"}, `(?:abaikan|lupakan)`, `(?:sebelumnya|semua|di atas)`, `(?:instruksi|perintah|aturan)`, 24},
-	{[]string{"指令", "指示", "提示", "规则", "規則", "说明", "命令"}, `(?:忽略|无视|忽視|無視|忘记|忘記|不要理会|跳过)`, `(?:之前|以前|先前|上述|以上|所有|全部|你的|前面)`, `(?:指令|指示|提示|规则|規則|说明|命令)`, 8},
-	{[]string{"指示", "命令", "プロンプト", "ルール", "規則"}, `(?:無視|忘れ|従わない|破棄)`, `(?:以前|前の|上記|すべて|全て|これまで|今まで|あなたの)`, `(?:指示|命令|プロンプト|ルール|規則)`, 10},
-	{[]string{"지시", "명령", "프롬프트", "규칙", "지침"}, `(?:무시|잊어|잊으|따르지)`, `(?:이전|앞의|위의|모든|기존|지금까지|당신의)`, `(?:지시|명령|프롬프트|규칙|지침)`, 10},
-	{[]string{"التعليمات", "تعليمات", "الأوامر", "القواعد"}, `(?:تجاهل|انس|إهمل)[\p{L}]*`, `(?:السابقة|السابقه|جميع|كل|أعلاه)`, `(?:التعليمات|تعليماتك|تعليمات|الأوامر|القواعد)`, 24},
-	{[]string{"निर्देश", "नियम", "आदेश"}, `(?:अनदेखा|नज़रअंदाज़|नजरअंदाज|भूल)`, `(?:पिछले|सभी|पहले|ऊपर)`, `(?:निर्देश|नियम|आदेश)`, 30},
+	{`(?:ignorier\w*|vergiss|vergessen sie|missacht\w*|beachte? (?:\w+ ){0,3}nicht)`, `(?:bisher\w*|vorherig\w*|obig\w*|alle\w*|deine\w*|ihre\w*|voran\w*|fruher\w*|sicherheit\w*)`, `(?:anweisung\w*|instruktion\w*|vorgaben?|regeln|befehle?|sicherheitsregeln)`, 24}, //nolint:misspell // no English
+	{`(?:ignor\w+|oubli\w+|ne (?:tenez|tiens) (?:pas|plus) compte)`, `(?:preceden\w*|anterieur\w*|ci-dessus|toutes?|tes|vos|initiales?)`, `(?:instructions?|consignes?|directives?|regles)`, 24},                                                                        //nolint:misspell // no English
+	{`(?:ignor\w+|olvid\w+|descart\w+|haz caso omiso)`, `(?:anterior\w*|previ[ao]s|todas?|tus|sus|arriba|iniciales)`, `(?:instruccion\w*|indicacion\w*|ordenes|reglas|directri\w*)`, 24},                                                                                //nolint:misspell // no English
+	{`(?:ignor\w+|esquec\w+|desconsider\w+)`, `(?:anterior\w*|previ[ao]s|todas?|suas|acima|iniciais)`, `(?:instruco\w*|orientaco\w*|regras|ordens)`, 24},
+	{`(?:ignor\w+|dimentic\w+)`, `(?:precedent\w*|tutte|tue|sopra|iniziali)`, `(?:istruzion\w*|regole|direttiv\w*)`, 24},
+	{`(?:negeer|vergeet)`, `(?:vorige|eerdere|alle|bovenstaande|je|uw|voorgaande)`, `(?:instructies|opdrachten|regels|aanwijzingen)`, 24},
+	{`(?:ignorera|strunta i|glom bort|glom)`, `(?:tidigare|foregaende|alla|dina|ovanstaende)`, `(?:instruktioner\w*|anvisningar\w*|regler)`, 24}, //nolint:misspell // no English
+	{`(?:ignorer|glem|se bort fra)`, `(?:tidligere|forrige|alle|dine|foregaende)`, `(?:instruktioner\w*|instruksjoner\w*|instrukser|regler)`, 24},
+	{`(?:ignoruj\w*|zapomen\w*)`, `(?:predchozi\w*|vsechn\w*|sve)`, `(?:pokyn\w*|instrukc\w*|pravidl\w*)`, 24},
+	{`(?:zignoruj\w*|ignoruj\w*|zapomnij\w*)`, `(?:poprzedni\w*|wczesniejsz\w*|wszystki\w*|powyzsz\w*|swo\w*)`, `(?:instrukcj\w*|polece\w*|zasad\w*)`, 24},
+	{`(?:игнорируй|проигнорируй|забудь|не обращай внимания|отбрось)[\p{L}]*`, `(?:предыдущ|прежн|вс[её]|выше|сво[иё]|тво|ваш)[\p{L}]*`, `(?:инструкци|указани|правил|команд)[\p{L}]*`, 30},
+	{`(?:ігноруй|проігноруй|забудь)[\p{L}]*`, `(?:попередн|усі|всі|вище|свої|твої)[\p{L}]*`, `(?:інструкц|вказівк|правила)[\p{L}]*`, 30},
+	{`(?:yok say|gormezden gel|unut|dikkate alma)\w*`, `(?:onceki|tum|butun|yukaridaki)\w*`, `(?:talimat|kural|yonerge)\w*`, 30},
+	{`(?:bo qua|phot lo|quen)`, `(?:truoc|tat ca|moi|tren)`, `(?:huong dan|chi dan|chi thi|lenh)`, 24},
+	{`(?:abaikan|lupakan)`, `(?:sebelumnya|semua|di atas)`, `(?:instruksi|perintah|aturan)`, 24},
+	{`(?:忽略|无视|忽視|無視|忘记|忘記|不要理会|跳过)`, `(?:之前|以前|先前|上述|以上|所有|全部|你的|前面)`, `(?:指令|指示|提示|规则|規則|说明|命令)`, 8},
+	{`(?:無視|忘れ|従わない|破棄)`, `(?:以前|前の|上記|すべて|全て|これまで|今まで|あなたの)`, `(?:指示|命令|プロンプト|ルール|規則)`, 10},
+	{`(?:무시|잊어|잊으|따르지)`, `(?:이전|앞의|위의|모든|기존|지금까지|당신의)`, `(?:지시|명령|프롬프트|규칙|지침)`, 10},
+	{`(?:تجاهل|انس|إهمل)[\p{L}]*`, `(?:السابقة|السابقه|جميع|كل|أعلاه)`, `(?:التعليمات|تعليماتك|تعليمات|الأوامر|القواعد)`, 24},
+	{`(?:अनदेखा|नज़रअंदाज़|नजरअंदाज|भूल)`, `(?:पिछले|सभी|पहले|ऊपर)`, `(?:निर्देश|नियम|आदेश)`, 30},
 }
 
 // patterns returns all patterns for plain texts.
@@ -221,11 +218,7 @@ func patterns() []pattern {
 		} {
 			orders = append(orders, o[0]+gap+o[1]+gap+o[2])
 		}
-		words := make([]string, len(l.words))
-		for i, w := range l.words {
-			words[i] = norm.NFC.String(w)
-		}
-		out = append(out, pattern{Override, sure, words, expr(strings.Join(orders, "|"))})
+		out = append(out, pattern{Override, sure, expr(strings.Join(orders, "|"))})
 	}
 	return out
 }

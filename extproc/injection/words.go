@@ -2,6 +2,7 @@ package injection
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -102,7 +103,7 @@ var topicWords = newWordSet(topics)
 type patternSet struct {
 	list  []compiled
 	words *wordSet
-	needs [][]int // further owners of words by pattern, in addition to its own index
+	needs [][][]int // for each alternative of each pattern, the owners of which a matching text has a word each
 }
 
 // The patterns with the words that they need, computed at first use, which takes about 15 ms. Compiling all expressions would take as long again.
@@ -118,18 +119,24 @@ type compiled struct {
 }
 
 func newPatternSet(list []pattern) *patternSet {
-	s := &patternSet{list: make([]compiled, len(list)), needs: make([][]int, len(list))}
-	words := make([][]string, 0, 4*len(list))
+	s := &patternSet{list: make([]compiled, len(list)), needs: make([][][]int, len(list))}
+	var words [][]string
 	for i := range list {
 		s.list[i] = compiled{list[i], sync.OnceValue(list[i].source.compiled)}
-		words = append(words, list[i].words)
-	}
-	for i := range list {
-		for _, set := range needsOf(list[i].source.text()) {
-			if len(words) < maxOwners { // beyond the limit, more texts are matched than necessary
-				s.needs[i] = append(s.needs[i], len(words))
-				words = append(words, set)
+		for _, sets := range needsOf(list[i].source.text()) {
+			var owners []int
+			for _, set := range sets {
+				at := slices.IndexFunc(words, func(w []string) bool { return slices.Equal(w, set) })
+				switch {
+				case at < 0 && len(words) == maxOwners: // more texts are matched than necessary
+					continue
+				case at < 0:
+					at = len(words)
+					words = append(words, set)
+				}
+				owners = append(owners, at)
 			}
+			s.needs[i] = append(s.needs[i], owners)
 		}
 	}
 	s.words = newWordSet(words...)
@@ -138,13 +145,12 @@ func newPatternSet(list []pattern) *patternSet {
 
 // mayMatch reports whether a pattern may match a text with words of the found owners; false is certain.
 func (s *patternSet) mayMatch(i int, found *owners) bool {
-	if !found.has(i) {
-		return false
-	}
-	for _, n := range s.needs[i] {
-		if !found.has(n) {
-			return false
+	return slices.ContainsFunc(s.needs[i], func(owners []int) bool {
+		for _, n := range owners {
+			if !found.has(n) {
+				return false
+			}
 		}
-	}
-	return true
+		return true
+	})
 }
