@@ -54,6 +54,8 @@ func (u *unit) match(about bool, skip map[*compiled]bool) (matched []*compiled) 
 		switch {
 		case u.encoded && w >= likely: // encoding suggests intent to hide it
 			w = sure
+		case u.encoded:
+			w = max(w, hint)
 		case quoted:
 			w = min(w, mentioned)
 		}
@@ -87,7 +89,7 @@ func (u *unit) add(k Kinds, weight float64) {
 	*at, u.kinds = max(*at, weight), u.kinds|k
 }
 
-// in reports whether the pattern matches a text that has one of its words, and whether all matches are only mentions: they are quoted, and the text is about
+// in reports whether the pattern matches a text, and whether all matches are only mentions: they are quoted, and the text is about
 // injections or introduces the quote.
 func (p *compiled) in(text string, about bool) (ok, mentioned bool) {
 	for at := 0; at < len(text); {

@@ -15,30 +15,52 @@ const (
 	maxStrings = 64         // of a set
 )
 
+// needs returns what needsOf does for the pattern's expression.
+func (p *pattern) needs() [][][]string {
+	if p.parts == nil {
+		return needsOf(p.source.text())
+	}
+	var all [][]string
+	for _, part := range p.parts {
+		all = append(all, searchable(treeOf(part.text()))...)
+	}
+	return [][][]string{all}
+}
+
 // needsOf returns, for each alternative of an expression, sets of literals: every match of the expression contains, for at least one alternative, at least one literal
 // of each of its sets.
-func needsOf(expression string) [][][]string {
-	tree, err := syntax.Parse(expression, syntax.Perl)
-	if err != nil { // the tests compile it
-		return [][][]string{nil}
-	}
-	alternatives := []*syntax.Regexp{tree}
+func needsOf(expression string) (out [][][]string) {
+	tree := treeOf(expression)
 	for tree.Op == syntax.OpCapture {
 		tree = tree.Sub[0]
 	}
+	alternatives := []*syntax.Regexp{tree}
 	if tree.Op == syntax.OpAlternate {
 		alternatives = tree.Sub
 	}
-	var out [][][]string
 	for _, re := range alternatives {
-		needs := slices.DeleteFunc(needsOfTree(re), func(set []string) bool { return shortest(set) < minLiteral })
-		slices.SortFunc(needs, slices.Compare)
-		needs = slices.CompactFunc(needs, slices.Equal)
+		needs := searchable(re)
 		if !slices.ContainsFunc(out, func(other [][]string) bool { return slices.EqualFunc(needs, other, slices.Equal) }) {
 			out = append(out, needs)
 		}
 	}
 	return out
+}
+
+// treeOf parses an expression. That of an invalid one matches the empty text: the tests compile all expressions.
+func treeOf(expression string) *syntax.Regexp {
+	tree, err := syntax.Parse(expression, syntax.Perl)
+	if err != nil {
+		return &syntax.Regexp{Op: syntax.OpEmptyMatch}
+	}
+	return tree
+}
+
+// searchable returns the sets that an expression needs and that can be searched for.
+func searchable(re *syntax.Regexp) [][]string {
+	needs := slices.DeleteFunc(needsOfTree(re), func(set []string) bool { return shortest(set) < minLiteral })
+	slices.SortFunc(needs, slices.Compare)
+	return slices.CompactFunc(needs, slices.Equal)
 }
 
 func needsOfTree(re *syntax.Regexp) [][]string {
@@ -157,6 +179,9 @@ func product(heads, tails []string) []string {
 
 // minimal removes the strings of a set that contain another one, and sorts the set.
 func minimal(set []string) (out []string) {
+	if len(set) == 1 {
+		return set
+	}
 	set = slices.Clone(set)
 	slices.SortFunc(set, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
 	for _, s := range set {

@@ -152,7 +152,7 @@ func foldASCII(text string) string {
 	return out.String()
 }
 
-// unmarked removes the marks of Latin letters from a decomposed text.
+// unmarked removes the marks of Latin letters and of spaces from a decomposed text.
 func unmarked(text string) string {
 	latin := false
 	return strings.Map(func(r rune) rune {
@@ -162,7 +162,7 @@ func unmarked(text string) string {
 			}
 			return r
 		}
-		latin = unicode.Is(unicode.Latin, r)
+		latin = r == ' ' || unicode.Is(unicode.Latin, r)
 		return r
 	}, text)
 }

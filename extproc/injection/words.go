@@ -123,7 +123,7 @@ func newPatternSet(list []pattern) *patternSet {
 	var words [][]string
 	for i := range list {
 		s.list[i] = compiled{list[i], sync.OnceValue(list[i].source.compiled)}
-		for _, sets := range needsOf(list[i].source.text()) {
+		for _, sets := range list[i].needs() {
 			var owners []int
 			for _, set := range sets {
 				at := slices.IndexFunc(words, func(w []string) bool { return slices.Equal(w, set) })

@@ -165,7 +165,7 @@ func TestD38AFlagDelaysNothing(t *testing.T) {
 		}
 		close(c.wait)
 		l.Background.Wait()
-		if h := x.Announced(nil); h.Get(layer.Header) == "" || noteIn(x) != "flagged;tool_result=1;score=0.92" || m.n["tool_result flagged"] != 1 {
+		if h := x.Announced(nil); h.Get(layer.Header) == "" || noteIn(x) != "flagged;tool_result=1;score=0.91" || m.n["tool_result flagged"] != 1 {
 			t.Errorf("with the verdict: %v, %q, %v", h, noteIn(x), m.n)
 		}
 	})

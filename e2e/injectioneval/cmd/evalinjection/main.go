@@ -33,6 +33,9 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, host.Close()) }()
+	if len(args) > 1 && args[0] == "files" {
+		return injectioneval.Files(ctx, host.Classifier(), os.Stdout, args[1:]...)
+	}
 	out, err := injectioneval.Measure(ctx, host.Classifier(), texts)
 	if err != nil {
 		return err
