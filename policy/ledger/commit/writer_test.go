@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +35,7 @@ func TestPostgres(t *testing.T) {
 		"ASingleChangeIsCommittedByItsSender":          TestASingleChangeIsCommittedByItsSender,
 		"ChangesThatQueueDuringACommitAreOneGroup":     TestChangesThatQueueDuringACommitAreOneGroup,
 		"EntriesWaitInTheLogUntilTheStoreCanBeWritten": TestEntriesWaitInTheLogUntilTheStoreCanBeWritten,
+		"AFailedRecoveryKeepsEntriesAndFailsChanges":   TestAFailedRecoveryKeepsEntriesAndFailsChanges,
 	} {
 		t.Run(name, test)
 	}
@@ -247,4 +249,67 @@ func TestEntriesWaitInTheLogUntilTheStoreCanBeWritten(t *testing.T) {
 	}
 	polltest.Until(t, "nothing waits", func() bool { return w.StoreFailure() == nil && w.Unwritten().Charges == 0 })
 	wantAccounts(t, w, "a")
+}
+
+// failCommits has all commits fail until end is called.
+func failCommits(w *Writer) (end func()) {
+	var ended atomic.Bool
+	w.exclusive(func() {
+		w.book.Hook = func() error {
+			if ended.Load() {
+				return nil
+			}
+			return context.DeadlineExceeded
+		}
+	})
+	return func() { ended.Store(true) }
+}
+
+// charge is an entry of the charge log, which adds an account, and counts in committed.
+func charge(w *Writer, name string, committed *atomic.Int64) *Op {
+	return &Op{
+		Entry: &chargelog.Entry{Charge: &chargelog.Charge{RequestID: name, Account: "a", Amount: 5}},
+		Apply: addAccount(w, name), Done: func(err error) {
+			if err == nil {
+				committed.Add(1)
+			}
+		},
+	}
+}
+
+// TestAFailedRecoveryKeepsEntriesAndFailsChanges: the entries are committed by a later one, and the sender of another change gets an error.
+func TestAFailedRecoveryKeepsEntriesAndFailsChanges(t *testing.T) {
+	w := started(t, Options{Flush: time.Millisecond})
+	end := failCommits(w)
+	var committed atomic.Int64
+	for _, name := range []string{"a", "b"} {
+		if err := w.Append(charge(w, name, &committed)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	polltest.Until(t, "the failure is noticed", func() bool { return w.StoreFailure() != nil })
+	change := &Op{Apply: addAccount(w, "c"), reply: make(chan error, 1)}
+	w.exclusive(func() {
+		if _, err := w.send(change); err != nil { // its sender has not seen the failure
+			t.Error(err)
+		}
+		if w.recover() {
+			t.Error("it recovered")
+		}
+		select {
+		case err := <-change.reply:
+			if !IsUnwritable(err) {
+				t.Errorf("the change: %v", err)
+			}
+		default:
+			t.Error("the change has no result")
+		}
+	})
+	if u := w.Unwritten(); u.Charges != 2 {
+		t.Errorf("%s wait", u)
+	}
+	end()
+	polltest.Until(t, "the entries are committed", func() bool { return committed.Load() == 2 })
+	polltest.Until(t, "nothing waits", func() bool { return w.StoreFailure() == nil && w.Unwritten().Charges == 0 })
+	wantAccounts(t, w, "a", "b")
 }
