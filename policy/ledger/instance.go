@@ -225,11 +225,14 @@ func (l *Ledger) heartbeat() {
 		l.o.Log.Info("ledger: gave back what stopped gateways had left held", "gateways", len(c.dead))
 	}
 	l.writer.SetShared(len(c.alive) > 0)
-	if c.registered && l.alive.Exists() {
-		return
-	}
-	l.o.Log.Error("ledger: this gateway's lock file was removed while it ran; it takes another one", "file", l.alive.Path)
-	if err := l.between(l.joinStore); err != nil {
+	err = l.between(func(b *book) error { // the writer may have registered again
+		if c.registered && l.alive.Exists() {
+			return nil
+		}
+		l.o.Log.Error("ledger: this gateway's lock file was removed while it ran; it takes another one", "file", l.alive.Path)
+		return l.joinStore(b)
+	})
+	if err != nil {
 		l.o.Log.Error("ledger: no lock could be taken beside the store", "error", err)
 	}
 }
