@@ -120,7 +120,7 @@ func TestReasonsAreStoredEncrypted(t *testing.T) {
 
 // TestReasonsOfEarlierVersionsAreEncrypted by the first gateway that has a key; until then they are readable.
 func TestReasonsOfEarlierVersionsAreEncrypted(t *testing.T) {
-	path := storePath(t)
+	path := missingStore(t)
 	l := gateway(t, path)
 	for _, request := range []string{"r1", "r2"} {
 		if _, _, err := l.Rate(t.Context(), Feedback{RequestID: request, Account: "k", At: monday}); err != nil {

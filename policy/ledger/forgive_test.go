@@ -228,7 +228,7 @@ func TestForgivingBesidePayments(t *testing.T) {
 
 // TestWhatVersion11ForgaveIsForgiven: a store of that version keeps its wallets' debts, and passes the audit.
 func TestWhatVersion11ForgaveIsForgiven(t *testing.T) {
-	path := storePath(t)
+	path := missingStore(t)
 	change(t, path, append(stepsTo(t, path, 11),
 		`INSERT INTO account (id, name) VALUES (4, 'wallet_1')`,
 		`INSERT INTO "key" (id, name, tier, hash, pepper_version, prepaid, read_only, rpm, tokens_per_hour, spend_per_day, networks, created_at)

@@ -79,9 +79,18 @@ func stride(t testing.TB, short int) int {
 func storePath(t testing.TB) string {
 	t.Helper()
 	if inPostgres(t) {
-		return postgrestest.URL(t)
+		return emptyLedgers.URL(t)
 	}
 	return filepath.Join(t.TempDir(), "bardo.db")
+}
+
+// missingStore is the name of a store that does not exist. In PostgreSQL, storePath's has its tables already, which saves time.
+func missingStore(t testing.TB) string {
+	t.Helper()
+	if inPostgres(t) {
+		return postgrestest.URL(t)
+	}
+	return storePath(t)
 }
 
 // withKey creates a prepaid key with a balance.

@@ -412,7 +412,7 @@ func (p *walletTrial) compare(l *Ledger) {
 // TestLossesOfVersion10: in a store of version 10, blocked wallets owe their losses since their last payment; earlier losses are dropped, as in that
 // version.
 func TestLossesOfVersion10(t *testing.T) {
-	path := storePath(t)
+	path := missingStore(t)
 	change(t, path, append(stepsTo(t, path, 10),
 		`INSERT INTO account (id, name) VALUES (4, 'wallet_1'), (5, 'wallet_2'), (6, 'wallet_3'), (7, 'wallet_4')`,
 		`INSERT INTO "key" (id, name, tier, hash, pepper_version, prepaid, read_only, rpm, tokens_per_hour, spend_per_day, networks, created_at)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/policy/ledger/postgres"
+	"bardo.money/gateway/policy/ledger/postgres/postgrestest"
 	"bardo.money/gateway/policy/ledger/store"
 )
 
@@ -42,6 +43,15 @@ func forPostgres(o *Options, name string) error {
 	o.Dir = filepath.Join(u.Query().Get("host"), "files-of-"+path.Base(u.Path))
 	return os.MkdirAll(o.Dir, 0o700)
 }
+
+// emptyLedgers are stores in PostgreSQL with the schema and nothing else. Each has an id of its own, like those that Open makes.
+var emptyLedgers = postgrestest.Copies{Fill: func(url string) error {
+	l, err := Open(context.Background(), url, Options{Connect: postgres.Connect, Dir: os.TempDir()})
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}, Each: `UPDATE ledger SET id = substr(replace(gen_random_uuid()::text, '-', ''), 1, 12)`}
 
 // TestPostgres runs the tests of every store on PostgreSQL.
 func TestPostgres(t *testing.T) {

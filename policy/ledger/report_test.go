@@ -359,7 +359,7 @@ func TestExportsAreOfAPeriod(t *testing.T) {
 
 // TestSumsOfVersion9: a store of version 9 has the same sums after its migration.
 func TestSumsOfVersion9(t *testing.T) {
-	path := storePath(t)
+	path := missingStore(t)
 	change(t, path, append(stepsTo(t, path, 9),
 		`INSERT INTO usage (account, day, model, provider, subsystem, requests, input, cached, cache_write, output, reasoning, charged, provider_cost, refused, saved)
 	VALUES ('k', 3, 'm', 'p', 's', 5, 1, 2, 3, 4, 1, 600, 7, 2, 80)`,

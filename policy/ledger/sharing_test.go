@@ -383,7 +383,7 @@ func TestTheSameStoreByAnotherNameIsTheSameStore(t *testing.T) {
 }
 
 func TestManyMayOpenANewStoreConcurrently(t *testing.T) {
-	path := storePath(t)
+	path := missingStore(t)
 	var all sync.WaitGroup
 	var first atomic.Int64
 	for i := range 6 {
