@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -36,6 +37,7 @@ func TestPostgres(t *testing.T) {
 		"ChangesThatQueueDuringACommitAreOneGroup":     TestChangesThatQueueDuringACommitAreOneGroup,
 		"EntriesWaitInTheLogUntilTheStoreCanBeWritten": TestEntriesWaitInTheLogUntilTheStoreCanBeWritten,
 		"AFailedRecoveryKeepsEntriesAndFailsChanges":   TestAFailedRecoveryKeepsEntriesAndFailsChanges,
+		"ARecoveryOfAnExpelledGatewayCommitsNothing":   TestARecoveryOfAnExpelledGatewayCommitsNothing,
 	} {
 		t.Run(name, test)
 	}
@@ -251,15 +253,15 @@ func TestEntriesWaitInTheLogUntilTheStoreCanBeWritten(t *testing.T) {
 	wantAccounts(t, w, "a")
 }
 
-// failCommits has all commits fail until end is called.
-func failCommits(w *Writer) (end func()) {
+// failCommits has all commits fail with a cause until end is called.
+func failCommits(w *Writer, cause func() error) (end func()) {
 	var ended atomic.Bool
 	w.exclusive(func() {
 		w.book.Hook = func() error {
 			if ended.Load() {
 				return nil
 			}
-			return context.DeadlineExceeded
+			return cause()
 		}
 	})
 	return func() { ended.Store(true) }
@@ -280,7 +282,13 @@ func charge(w *Writer, name string, committed *atomic.Int64) *Op {
 // TestAFailedRecoveryKeepsEntriesAndFailsChanges: the entries are committed by a later one, and the sender of another change gets an error.
 func TestAFailedRecoveryKeepsEntriesAndFailsChanges(t *testing.T) {
 	w := started(t, Options{Flush: time.Millisecond})
-	end := failCommits(w)
+	var full atomic.Bool
+	end := failCommits(w, func() error {
+		if full.Load() {
+			return syscall.ENOSPC
+		}
+		return context.DeadlineExceeded
+	})
 	var committed atomic.Int64
 	for _, name := range []string{"a", "b"} {
 		if err := w.Append(charge(w, name, &committed)); err != nil {
@@ -288,6 +296,8 @@ func TestAFailedRecoveryKeepsEntriesAndFailsChanges(t *testing.T) {
 		}
 	}
 	polltest.Until(t, "the failure is noticed", func() bool { return w.StoreFailure() != nil })
+	since := w.StoreFailure().Since
+	full.Store(true)
 	change := &Op{Apply: addAccount(w, "c"), reply: make(chan error, 1)}
 	w.exclusive(func() {
 		if _, err := w.send(change); err != nil { // its sender has not seen the failure
@@ -308,8 +318,63 @@ func TestAFailedRecoveryKeepsEntriesAndFailsChanges(t *testing.T) {
 	if u := w.Unwritten(); u.Charges != 2 {
 		t.Errorf("%s wait", u)
 	}
+	if f := w.StoreFailure(); f == nil || f.Reason != store.Full || !f.Since.Equal(since) {
+		t.Errorf("%v", f)
+	}
 	end()
 	polltest.Until(t, "the entries are committed", func() bool { return committed.Load() == 2 })
 	polltest.Until(t, "nothing waits", func() bool { return w.StoreFailure() == nil && w.Unwritten().Charges == 0 })
 	wantAccounts(t, w, "a", "b")
+	w.backlog.mu.Lock()
+	defer w.backlog.mu.Unlock()
+	if w.backlog.ops != 0 || w.backlog.bytes != 0 {
+		t.Errorf("%d entries of %d bytes count as waiting", w.backlog.ops, w.backlog.bytes)
+	}
+}
+
+// TestARecoveryOfAnExpelledGatewayCommitsNothing until it has registered again: its blocks may be another's.
+func TestARecoveryOfAnExpelledGatewayCommitsNothing(t *testing.T) {
+	rejoins := 0
+	w := started(t, Options{Flush: time.Millisecond, Expelled: func() error {
+		if rejoins++; rejoins <= 2 {
+			return syscall.ENOSPC // it keeps the connection
+		}
+		return nil
+	}})
+	end := failCommits(w, func() error { return syscall.ENOSPC })
+	var committed atomic.Int64
+	if err := w.Append(charge(w, "a", &committed)); err != nil {
+		t.Fatal(err)
+	}
+	polltest.Until(t, "the failure is noticed", func() bool { return w.StoreFailure() != nil })
+	w.exclusive(func() {
+		end()
+		w.book.State.Expelled = true
+		for range 2 {
+			if w.recover() || committed.Load() != 0 || !w.book.State.Expelled {
+				t.Error("it recovered")
+			}
+		}
+		if !w.recover() || committed.Load() != 1 || w.book.State.Expelled || rejoins != 3 {
+			t.Errorf("%d entries were committed after %d attempts to register", committed.Load(), rejoins)
+		}
+	})
+	wantAccounts(t, w, "a")
+}
+
+// TestPausesBetweenRecoveries double up to two seconds, and begin anew ten seconds after the end of an outage.
+func TestPausesBetweenRecoveries(t *testing.T) {
+	w := New(nil, nil, Options{})
+	got := []time.Duration{w.firstPause()}
+	for range 6 {
+		got = append(got, w.nextPause())
+	}
+	for _, ago := range []time.Duration{0, calm + time.Second} {
+		w.lastRecovery = time.Now().Add(-ago)
+		got = append(got, w.firstPause())
+	}
+	const ms = time.Millisecond
+	if want := []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, 1600 * ms, 2000 * ms, 2000 * ms, 2000 * ms, 100 * ms}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
 }

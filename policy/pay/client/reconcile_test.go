@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 type node struct {
 	chain string
 	time  time.Time
+	clock string // the block's time as the node writes it, instead of time
 	state string // the answer to eth_call
 	raw   string // instead of all responses
 	asked []string
@@ -34,7 +36,7 @@ func (n *node) start(t *testing.T) *client.Node {
 			t.Error(err)
 		}
 		n.asked = append(n.asked, m.Method)
-		answer := map[string]string{"eth_chainId": `"` + n.chain + `"`, "eth_getBlockByNumber": fmt.Sprintf(`{"number":"0x7","timestamp":"0x%x"}`, n.time.Unix()), "eth_call": `"` + n.state + `"`}[m.Method]
+		answer := map[string]string{"eth_chainId": `"` + n.chain + `"`, "eth_getBlockByNumber": fmt.Sprintf(`{"number":"0x7","timestamp":%q}`, cmp.Or(n.clock, fmt.Sprintf("0x%x", n.time.Unix()))), "eth_call": `"` + n.state + `"`}[m.Method]
 		if m.Method == "eth_call" && string(m.Params[1]) != `"0x7"` {
 			t.Errorf("the state is asked at %s, and not at the block whose time counts", m.Params[1])
 		}
@@ -103,6 +105,9 @@ func TestANodeThatIsWrongDecidesNothing(t *testing.T) {
 		"of another chain":             {chain: "0x1", state: newWord},
 		"of a token that is not there": {chain: sepolia, state: "0x"},
 		"an odd answer":                {chain: sepolia, state: "0x02"},
+		"a time of more than 64 bits":  {chain: sepolia, state: newWord, clock: "0xffffffffffffffffff"},
+		"a time that is not a number":  {chain: sepolia, state: newWord, clock: "later"},
+		"a decimal time":               {chain: sepolia, state: newWord, clock: "9999999999"},
 		"no JSON":                      {raw: "no"},
 		"an error":                     {raw: `{"error":{"message":"secret"}}`},
 		"endless":                      {raw: `{"result":"` + strings.Repeat("a", 2<<20) + `"}`},
@@ -126,5 +131,11 @@ func TestANodeThatIsWrongDecidesNothing(t *testing.T) {
 	_, _, _, _ = p.get(t.Context(), "a", s.URL)
 	if left, err := client.Reconcile(t.Context(), p.Book, nil); left != 1 || err != nil {
 		t.Errorf("without a node %d are left, %v", left, err)
+	}
+	for _, url := range []string{"http://127.0.0.1:1/secret-key", "http://[::1/secret-key"} {
+		n := &client.Node{URL: url, Network: known.Network, HTTP: &http.Client{}}
+		if left, err := client.Reconcile(t.Context(), p.Book, []*client.Node{n}); left != 1 || err == nil || strings.Contains(err.Error(), "secret-key") {
+			t.Errorf("a node that cannot be reached: %d are left, %v", left, err)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/big"
+	"sync/atomic"
 	"testing"
 
 	"bardo.money/gateway/policy/pay"
@@ -57,5 +58,31 @@ func TestD89APositionIsReadThroughTheSocket(t *testing.T) {
 	stop()
 	if err := c.Check(t.Context()); !errors.Is(err, errUnavailable) {
 		t.Errorf("a process that is away: %v", err)
+	}
+}
+
+// TestANodeOfAPositionThatCannotBeOpenedIsOpenedAgain with the next call.
+func TestANodeOfAPositionThatCannotBeOpenedIsOpenedAgain(t *testing.T) {
+	cause := errors.New("the address is not valid")
+	var opens atomic.Bool
+	socket, _ := listen(t, Handler(nil, nil, nil, func(context.Context, stake.NodeOptions) (stake.Chain, error) {
+		if !opens.Load() {
+			return nil, cause
+		}
+		return &staking{has: big.NewInt(7)}, nil
+	}))
+	c, err := OpenStake(socket)(t.Context(), stake.NodeOptions{URL: "http://a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Staked(t.Context())
+	for _, err := range []error{err, c.Check(t.Context())} {
+		if err == nil || err.Error() != cause.Error() {
+			t.Errorf("%v", err)
+		}
+	}
+	opens.Store(true)
+	if got, err := c.Staked(t.Context()); err != nil || got.Int64() != 7 {
+		t.Errorf("%s, %v", got, err)
 	}
 }
