@@ -16,6 +16,7 @@ import (
 	"bardo.money/gateway/extproc/upload"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
 	"bardo.money/gateway/policy/identity"
@@ -35,6 +36,12 @@ func (x *exchange) authRequest() auth.Request {
 func (x *exchange) authenticate(ctx context.Context) (policy.Principal, error) {
 	if p, ok, err := x.byStreamToken(ctx); err != nil || ok {
 		return p, err
+	}
+	if x.gw.MCPTokens != nil && x.Config.MCPAuth != nil && x.trace.Operation == telemetry.MCP {
+		p, ok, err := x.gw.MCPTokens.Verify(ctx, x.authRequest(), x.Config.MCPAuth.Resources(x.Head.Path)...)
+		if ok || err != nil {
+			return p, err
+		}
 	}
 	p, ok, err := x.gw.Verifier.Verify(ctx, x.authRequest())
 	if ok && err == nil || err != nil && !x.acceptsAnyToken() {
@@ -168,7 +175,7 @@ func (x *exchange) uploadTimeout(f *fault.Fault, send func(stream.Reply) error) 
 func (x *exchange) identify(ctx context.Context) error {
 	p, err := x.authenticate(ctx)
 	if err != nil {
-		return err
+		return x.challenged(err)
 	}
 	p.ReputationSpread = x.gw.Identities.Spread(p.Account)
 	x.Principal = p
@@ -178,7 +185,7 @@ func (x *exchange) identify(ctx context.Context) error {
 
 // staysOnThread reports whether the request can be served on the worker's thread: the endpoint allows it, and authentication does not block.
 func (x *exchange) staysOnThread(e *endpoint.Endpoint) bool {
-	if e.Local != nil || e.Stored || e.MCP || e.Modality != nil || e.Class != endpoint.Generate {
+	if e.Local != nil || e.Stored || e.MCP || e.Metadata || e.Modality != nil || e.Class != endpoint.Generate {
 		return false
 	}
 	v, ok := x.gw.Verifier.(auth.Immediate)

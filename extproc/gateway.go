@@ -44,6 +44,7 @@ import (
 	"bardo.money/gateway/policy/budget"
 	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/oauth"
 	"bardo.money/gateway/policy/quota"
 	"bardo.money/gateway/policy/session"
 )
@@ -87,6 +88,7 @@ type Deps struct {
 
 	Identities *api.Identities // identities linked to accounts; nil: off
 	Pages      http.Handler    // the dashboard; nil: off
+	MCPTokens  *oauth.Verifier // access tokens of MCP clients; nil: off
 	Version    string          // of the program, for MCP servers and clients
 }
 

@@ -2,6 +2,7 @@ package extproc
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -9,13 +10,17 @@ import (
 	"bardo.money/gateway/extproc/hint"
 	"bardo.money/gateway/extproc/layers/firewall"
 	"bardo.money/gateway/extproc/mcp"
+	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/extproc/site"
 	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
+	"bardo.money/gateway/policy/oauth"
 )
 
 // mcp answers a message to MCP servers. It costs nothing.
@@ -69,7 +74,7 @@ func (x *exchange) mayUseMCP() error {
 	case x.Config.Firewall.Broken != nil:
 		return x.Config.Firewall.Broken
 	case x.Principal.Anonymous && x.Config.Keyless != runtime.KeylessAnyone:
-		return auth.Missing(x.Head.Header)
+		return x.challenged(auth.Missing(x.Head.Header))
 	}
 	if o := x.Head.Origin(); o.Origin != "" && !x.cors().Allows() {
 		if why := x.Config.Known.Refuses(o); why != "" { // the protocol requires it, also of requests with a credential
@@ -77,6 +82,39 @@ func (x *exchange) mayUseMCP() error {
 		}
 	}
 	return auth.MayGenerate(x.Principal)
+}
+
+// challenged adds to an error of authentication at an MCP endpoint where its client can log in.
+func (x *exchange) challenged(err error) error {
+	f, ok := errors.AsType[*fault.Fault](err)
+	if x.Config.MCPAuth == nil || x.trace.Operation != telemetry.MCP || !ok {
+		return err
+	}
+	code := "invalid_token"
+	switch {
+	case errors.Is(err, oauth.ErrScope):
+		code = "insufficient_scope"
+	case f.Kind != fault.InvalidAPIKey:
+		return err
+	case !auth.Sent(x.Head.Header):
+		code = ""
+	}
+	return fault.New(f.Kind, f.Public, &meter.Challenge{Header: header.List{{Name: "www-authenticate", Value: x.Config.MCPAuth.Challenge(x.Head.Path, code)}}})
+}
+
+// mcpMetadata answers what clients need to know to log in (RFC 9728).
+func (x *exchange) mcpMetadata() error {
+	if x.Config.MCPAuth == nil {
+		return fault.Newf(fault.NotFound, "clients of this gateway send keys: it has no authorization server (mcp.oauth)")
+	}
+	b, err := x.Config.MCPAuth.Metadata(strings.TrimPrefix(x.Head.Path, mcp.MetadataPath))
+	if err != nil {
+		return err
+	}
+	r := x.Head.JSON(b)
+	r.Header = append(r.Header, x.report.IDHeaders()...)
+	x.trace.Unbilled = &record.End{Status: r.Status, Outcome: record.OK}
+	return x.client.Reply(r)
 }
 
 // toolRules are the rules for the tools of one request's caller: those of the server's configuration, and the firewall's.

@@ -79,6 +79,9 @@ func (x *exchange) admitted(ctx context.Context, e endpoint.Endpoint, bodyless b
 	if e.Page {
 		return x.page(ctx, bodyless)
 	}
+	if e.Metadata {
+		return x.mcpMetadata()
+	}
 	if e.MCP {
 		return x.mcp(ctx, bodyless)
 	}

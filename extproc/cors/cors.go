@@ -70,7 +70,7 @@ func (p Policy) AddHeaders(h header.List) header.List {
 // isExposed reports whether a page may read a header of an answer; browsers expose a few common ones anyway.
 func isExposed(name string) bool {
 	switch name {
-	case "request-id", "x-request-id", "retry-after", "x-should-retry", "allow", "x-remaining-tokens", "mcp-session-id":
+	case "request-id", "x-request-id", "retry-after", "x-should-retry", "allow", "x-remaining-tokens", "mcp-session-id", "www-authenticate":
 		return true
 	}
 	return strings.HasPrefix(name, "x-bardo-") || strings.HasPrefix(name, "x-ratelimit-")

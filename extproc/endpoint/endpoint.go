@@ -47,6 +47,7 @@ type Endpoint struct {
 	Compact  bool                           // session compaction: its transcript is summarised
 	Page     bool                           // a page of the dashboard
 	MCP      bool                           // a message to MCP servers
+	Metadata bool                           // the description of an MCP endpoint for clients that log in by OAuth
 	Modality *modality.Operation            // an endpoint of package modality: the request is sent unchanged
 	Detect   func(body []byte) chat.Dialect // detects the request's format; nil: path and headers determine it
 }
@@ -100,6 +101,8 @@ var endpoints = append([]Endpoint{
 	{Method: http.MethodDelete, Path: mcp.Path, Class: Lookup, MCP: true},
 	{Method: http.MethodPost, Path: mcp.Path + "/", Leaf: true, Class: Lookup, MCP: true},
 	{Method: http.MethodDelete, Path: mcp.Path + "/", Leaf: true, Class: Lookup, MCP: true},
+	{Method: http.MethodGet, Path: mcp.MetadataPath + mcp.Path, Class: Open, Metadata: true},
+	{Method: http.MethodGet, Path: mcp.MetadataPath + mcp.Path + "/", Leaf: true, Class: Open, Metadata: true},
 	{Method: http.MethodGet, Path: "/", Class: Open, Local: (*api.Server).Welcome},
 	{Method: http.MethodGet, Path: "/ui", Class: Open, Page: true},
 	{Method: http.MethodGet, Path: "/ui/", Class: Open, Page: true},
@@ -135,7 +138,7 @@ func modalityOperation(o *modality.Operation) telemetry.Operation {
 // Operation returns the operation that a request to this endpoint counts as.
 func (e Endpoint) Operation() telemetry.Operation {
 	switch {
-	case e.Local != nil, e.Page:
+	case e.Local != nil, e.Page, e.Metadata:
 		return telemetry.Lookup
 	case e.MCP:
 		return telemetry.MCP

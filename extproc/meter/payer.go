@@ -37,7 +37,7 @@ type Payer interface {
 	Release()
 }
 
-// Challenge is the private cause of a fault of kind PaymentRequired: what a client must do first, in the payment method's format.
+// Challenge is the private cause of a fault: what a client must do first, such as pay or log in, in the format of that method.
 type Challenge struct {
 	Body   []byte // replaces the dialect's error body; nil: does not
 	Header header.List

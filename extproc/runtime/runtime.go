@@ -54,8 +54,9 @@ type Config struct {
 	EgressSecret  string
 	Hooks         []policy.ProviderID // Envoy's clusters of guardrails and MCP servers
 	MCP           []mcp.Server
-	Firewall      firewall.Layer   // rules for tools of MCP servers
-	Secrets       *secret.Redactor // knows every configured credential; nil knows none
+	MCPAuth       *mcp.Authorization // of MCP clients by OAuth; nil: off
+	Firewall      firewall.Layer     // rules for tools of MCP servers
+	Secrets       *secret.Redactor   // knows every configured credential; nil knows none
 	Structured    Structured
 	VerifyRisk    VerifyRisk
 	SearchBudget  policy.Micro // budget for web searches per dream cycle, at provider prices

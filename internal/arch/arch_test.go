@@ -83,7 +83,9 @@ var soundTree = map[string]string{
 	"policy/pay/remote/remote.go":    `package remote; import (_ "bardo.money/gateway/policy/identity"; _ "bardo.money/gateway/policy/pay/typed"; _ "bardo.money/gateway/policy/stake")`,
 	"policy/pay/client/client.go":    `package client; import (_ "bardo.money/gateway/policy/pay/outgoing"; _ "bardo.money/gateway/policy/pay/typed")`,
 	"policy/quota/redis/redis.go":    `package redis; import _ "bardo.money/gateway/policy/quota"`,
-	"policy/privy/privy.go":          `package privy; import _ "bardo.money/gateway/policy/auth"`,
+	"policy/privy/privy.go":          `package privy; import (_ "bardo.money/gateway/policy/auth"; _ "bardo.money/gateway/policy/jwks")`,
+	"policy/oauth/oauth.go":          `package oauth; import (_ "bardo.money/gateway/policy/auth"; _ "bardo.money/gateway/policy/jwks")`,
+	"policy/jwks/jwks.go":            `package jwks`,
 	"policy/pay/book/book.go":        `package book; import (_ "bardo.money/gateway/policy/pay"; _ "bardo.money/gateway/policy/ledger/lock"; _ "bardo.money/gateway/policy/ledger/store")`,
 	"policy/pay/reconcile/reconcile.go": `package reconcile; import (_ "bardo.money/gateway/policy/pay"; _ "bardo.money/gateway/policy/pay/book"
 			_ "bardo.money/gateway/policy/ledger")`,

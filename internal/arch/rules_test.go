@@ -62,7 +62,8 @@ var engines = map[string][]string{
 	"policy/pay/till":      {"policy/pay/book", "policy/ledger"},          // the states and the money of what it takes
 	"policy/pay/reconcile": {"policy/pay/book", "policy/ledger"},
 	"extproc/x402":         {"extproc/meter", "policy/ledger", "policy/pay", "policy/pay/book", "policy/pay/till"}, // a payer of a bill
-	"policy/privy":         {"policy/auth"},
+	"policy/privy":         {"policy/auth", "policy/jwks"},
+	"policy/oauth":         {"policy/auth", "policy/jwks"},
 	"policy/identity":      {"policy/auth", "policy/pay"},                           // delegates are callers; addresses and networks
 	"policy/pay/evm":       {"policy/identity", "policy/pay/typed", "policy/stake"}, // it reads agents and positions
 	"policy/stake":         {"policy/pay"},                                          // addresses and networks

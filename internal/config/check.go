@@ -46,7 +46,7 @@ func (d *decoder) check(cfg *Config) {
 	d.checkPatterns(cfg.Pipeline.PII.Patterns)
 	d.checkFirewall(&cfg.Pipeline.Firewall)
 	d.checkGuardrails(cfg.Pipeline.Guardrails)
-	d.checkMCP(&cfg.MCP)
+	d.checkMCP(cfg)
 	d.checkX402(cfg)
 	d.checkWallet(cfg)
 	d.checkIdentity(cfg)

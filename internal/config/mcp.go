@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/textproto"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +14,23 @@ import (
 // MCP configures the gateway for MCP servers.
 type MCP struct {
 	Servers map[string]MCPServer `key:"servers" doc:"The servers, by the name that their tools have as a prefix: letters, digits, dashes and single underscores."`
+	OAuth   *MCPOAuth            `key:"oauth" start:"true" doc:"Access tokens in place of keys, at /mcp only. It needs listen.public_url. Read at the start."`
+}
+
+// MCPOAuth configures access tokens of an OAuth authorization server in place of keys.
+type MCPOAuth struct {
+	Issuer  string        `key:"issuer" doc:"The authorization server, as its tokens name it, such as https://login.example. Clients find it by the metadata of /mcp. Required."`
+	JWKS    URL           `key:"jwks_url" doc:"Where the server's public keys are, fetched through Envoy. Required."`
+	Refresh time.Duration `key:"refresh" default:"1h" doc:"Age at which the keys are fetched again. A token with a key id that is not among them has them fetched again at most once a minute."`
+	Scopes  []string      `key:"scopes" doc:"Scopes that a token must have."`
+	Callers []MCPCaller   `key:"callers" doc:"Whose tokens are taken, and for which key of this gateway; the first that matches decides. Required."`
+}
+
+// MCPCaller maps tokens to a key.
+type MCPCaller struct {
+	Claim  string   `key:"claim" default:"sub" doc:"The claim of the token: a text, or a list of texts."`
+	Values []string `key:"values" doc:"Values of which the claim has one; * stands for any text. Required."`
+	Key    string   `key:"key" doc:"The id of the API key as which such a caller is served: its limits and rules apply. Required."`
 }
 
 // MCPServer is a server of the Model Context Protocol.
@@ -31,6 +49,39 @@ type MCPTools struct {
 	Deny  []string `key:"deny" doc:"Names of tools that are not available, though allow names them."`
 }
 
+var scopeToken = pattern(`^[!#-\[\]-~]{1,128}$`) // RFC 6749, 3.3
+
+func (d *decoder) checkMCPOAuth(cfg *Config, o *MCPOAuth) {
+	const key = "mcp.oauth."
+	if cfg.Listen.PublicURL == (URL{}) || cfg.Listen.PublicURL.Path != "" {
+		d.problem("listen.public_url", "the gateway's address without a path, such as https://gateway.example", "tokens for mcp.oauth name it as their audience")
+	}
+	if u, err := url.Parse(o.Issuer); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.Fragment != "" {
+		d.problem(key+"issuer", "the address of an authorization server, such as https://login.example", "%q", o.Issuer)
+	}
+	if o.JWKS == (URL{}) {
+		d.problem(key+"jwks_url", "where the server's keys are, such as https://login.example/jwks.json", missing)
+	} else if !o.JWKS.TLS() && o.JWKS.public() {
+		d.problem(key+"jwks_url", "an address that begins with https://", "whoever is between here and %s could replace the keys that tokens are verified with", o.JWKS.Host)
+	}
+	if o.Refresh < time.Minute || o.Refresh > 24*time.Hour {
+		d.problem(key+"refresh", "from 1m to 24h", "%s", o.Refresh)
+	}
+	for i, s := range o.Scopes {
+		if !scopeToken().MatchString(s) {
+			d.problem(fmt.Sprintf("%sscopes[%d]", key, i), "a scope of OAuth", "%q", s)
+		}
+	}
+	if len(o.Callers) == 0 {
+		d.problem(key+"callers", "at least one", missing)
+	}
+	for i, c := range o.Callers {
+		if len(c.Values) == 0 || c.Key == "" || c.Claim == "" {
+			d.problem(fmt.Sprintf("%scallers[%d]", key, i), "claim, values and key", missing)
+		}
+	}
+}
+
 // Limits of MCP servers.
 const (
 	maxMCPServers = 64
@@ -45,7 +96,11 @@ var (
 // reservedMCPHeaders are headers that belong to the protocol, or to HTTP.
 var reservedMCPHeaders = regexp.MustCompile(`^(Mcp-.*|X-Bardo-.*|Accept|Connection|Content-.*|Host|Te|Trailer|Transfer-Encoding|Upgrade|User-Agent)$`)
 
-func (d *decoder) checkMCP(m *MCP) {
+func (d *decoder) checkMCP(cfg *Config) {
+	m := &cfg.MCP
+	if m.OAuth != nil {
+		d.checkMCPOAuth(cfg, m.OAuth)
+	}
 	if len(m.Servers) > maxMCPServers {
 		d.problem("mcp.servers", fmt.Sprintf("at most %d", maxMCPServers), "%d servers", len(m.Servers))
 	}

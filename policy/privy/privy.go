@@ -4,7 +4,6 @@ package privy
 
 import (
 	"context"
-	"crypto/ecdsa"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -19,6 +18,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
+	"bardo.money/gateway/policy/jwks"
 )
 
 // Prefix is an optional prefix of tokens.
@@ -45,7 +45,7 @@ type Owners interface {
 type Options struct {
 	App     string                                    // the app's id: the audience of its tokens
 	Issuer  string                                    // of its tokens
-	Fetch   func(ctx context.Context) ([]byte, error) // returns the app's key set (JWKS); bytes beyond MaxKeySet are not needed
+	Fetch   func(ctx context.Context) ([]byte, error) // returns the app's key set (JWKS); bytes beyond jwks.MaxKeySet are not needed
 	Owners  Owners
 	Refresh time.Duration    // age at which the keys are fetched again; zero means an hour
 	Tokens  int              // size of the cache of verified tokens; zero means 16,384
@@ -55,7 +55,7 @@ type Options struct {
 // Verifier verifies tokens. Verified tokens are cached by their hash. Safe for concurrent use.
 type Verifier struct {
 	o      Options
-	keys   keySet
+	keys   *jwks.Set
 	parser *jwt.Parser
 	tokens *lru.Cache[[sha256.Size]byte, *token]
 }
@@ -69,7 +69,7 @@ var (
 type token struct {
 	subject string
 	keyID   string
-	key     *ecdsa.PublicKey
+	key     jwks.PublicKey
 	expires time.Time
 }
 
@@ -86,7 +86,7 @@ func New(o Options) *Verifier {
 	}
 	tokens, _ := lru.New[[sha256.Size]byte, *token](o.Tokens) // fails for sizes below 1 only
 	return &Verifier{
-		o: o, keys: keySet{fetch: o.Fetch, refresh: o.Refresh, now: o.Now}, tokens: tokens,
+		o: o, keys: jwks.New(jwks.Options{Algorithms: []string{jwks.ES256}, Fetch: o.Fetch, Refresh: o.Refresh, Now: o.Now}), tokens: tokens,
 		parser: jwt.NewParser(jwt.WithValidMethods([]string{"ES256"}), jwt.WithIssuer(o.Issuer), jwt.WithAudience(o.App), jwt.WithExpirationRequired(), jwt.WithIssuedAt(),
 			jwt.WithLeeway(leeway), jwt.WithTimeFunc(o.Now), jwt.WithStrictDecoding()),
 	}
@@ -154,7 +154,7 @@ func (v *Verifier) Subject(ctx context.Context, text string) (string, error) {
 	}
 	sum := sha256.Sum256([]byte(text))
 	if t := v.known(sum); t != nil {
-		v.keys.refreshLater()
+		v.keys.RefreshLater()
 		return t.subject, nil
 	}
 	t, err := v.verify(ctx, text)
@@ -171,7 +171,7 @@ func (v *Verifier) known(sum [sha256.Size]byte) *token {
 	if !ok {
 		return nil
 	}
-	if key := v.keys.known(t.keyID); key == nil || !key.Equal(t.key) || !v.o.Now().Before(t.expires) {
+	if key := v.keys.Known(t.keyID); key == nil || !key.Equal(t.key) || !v.o.Now().Before(t.expires) {
 		v.tokens.Remove(sum)
 		return nil
 	}
@@ -188,9 +188,9 @@ func (v *Verifier) verify(ctx context.Context, text string) (*token, error) {
 		return t.key, missing
 	})
 	switch {
-	case errors.Is(missing, errNoKeys) || ctx.Err() != nil:
+	case errors.Is(missing, jwks.ErrNoKeys) || ctx.Err() != nil:
 		f := fault.New(fault.Unavailable, "the token cannot be verified at the moment: the keys of the Privy app are not available", missing)
-		f.RetryAfter = afterFailure
+		f.RetryAfter = jwks.AfterFailure
 		return nil, f
 	case err != nil:
 		return nil, refused(why(err), err)
@@ -204,16 +204,16 @@ func (v *Verifier) verify(ctx context.Context, text string) (*token, error) {
 }
 
 // keyOf returns the key that a token names, by its id alone: addresses and keys in a token's header are ignored.
-func (v *Verifier) keyOf(ctx context.Context, p *jwt.Token, t *token) (*ecdsa.PublicKey, error) {
+func (v *Verifier) keyOf(ctx context.Context, p *jwt.Token, t *token) (jwks.PublicKey, error) {
 	if _, has := p.Header["crit"]; has {
 		return nil, errors.New("it has critical extensions")
 	}
 	id, ok := p.Header["kid"].(string)
-	if !ok || id == "" || len(id) > maxKeyID {
+	if !ok || id == "" || len(id) > jwks.MaxKeyID {
 		return nil, errors.New("it names no key")
 	}
 	t.keyID = strings.Clone(id)
-	return v.keys.find(ctx, id)
+	return v.keys.Find(ctx, id)
 }
 
 // why describes what is wrong with a token.
@@ -222,7 +222,7 @@ func why(err error) string {
 		is  error
 		why string
 	}{
-		{errUnknownKey, errUnknownKey.Error()},
+		{jwks.ErrUnknownKey, jwks.ErrUnknownKey.Error()},
 		{jwt.ErrTokenMalformed, "it is not a token"},
 		{jwt.ErrTokenSignatureInvalid, "its signature is not the app's, or not by ES256"},
 		{jwt.ErrTokenExpired, "it has expired"},

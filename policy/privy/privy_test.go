@@ -25,6 +25,7 @@ import (
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
+	"bardo.money/gateway/policy/jwks"
 )
 
 const (
@@ -118,12 +119,12 @@ func (b *bench) fetch(ctx context.Context) ([]byte, error) {
 // published is a key set as an app publishes it.
 func published(keys map[string]*ecdsa.PrivateKey) []byte {
 	var set struct {
-		Keys []jsonKey `json:"keys"`
+		Keys []jwks.Key `json:"keys"`
 	}
 	for id, k := range keys {
 		point, _ := k.PublicKey.Bytes()
 		text := base64.RawURLEncoding.EncodeToString
-		set.Keys = append(set.Keys, jsonKey{Type: "EC", Curve: "P-256", ID: id, Use: "sig", Algorithm: "ES256", X: text(point[1:33]), Y: text(point[33:])})
+		set.Keys = append(set.Keys, jwks.Key{Type: "EC", Curve: "P-256", ID: id, Use: "sig", Algorithm: "ES256", X: text(point[1:33]), Y: text(point[33:])})
 	}
 	out, _ := json.Marshal(set)
 	return out
@@ -385,7 +386,7 @@ func TestPitfall25UnknownKeysHaveTheSetFetchedOnceAMinute(t *testing.T) {
 	if n := b.fetches.Load(); n != 1 {
 		t.Errorf("%d fetches, want 1", n)
 	}
-	b.wait(afterSuccess)
+	b.wait(jwks.AfterSuccess)
 	flood()
 	if n := b.fetches.Load(); n != 2 {
 		t.Errorf("%d fetches a minute later, want 2", n)
@@ -404,12 +405,12 @@ func TestKeysThatCannotBeFetched(t *testing.T) {
 		t.Errorf("%d fetches, want 1", n)
 	}
 	b.publish(b.set, nil)
-	b.wait(afterFailure)
+	b.wait(jwks.AfterFailure)
 	if _, err := b.Subject(t.Context(), b.good(t)); err != nil {
 		t.Errorf("when they can be fetched again: %v", err)
 	}
 	b.publish(b.set, errors.New("down"))
-	b.wait(maxAge - time.Minute)
+	b.wait(jwks.MaxAge - time.Minute)
 	if _, err := b.Subject(t.Context(), b.good(t)); err != nil {
 		t.Errorf("keys that are known serve while new ones cannot be fetched: %v", err)
 	}
@@ -456,8 +457,8 @@ func TestASlowEndpointIsGivenUp(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if took := time.Since(started); took != fetchTime {
-			t.Errorf("%s, want %s", took, fetchTime)
+		if took := time.Since(started); took != jwks.FetchTime {
+			t.Errorf("%s, want %s", took, jwks.FetchTime)
 		}
 		if n := b.fetches.Load(); n != 1 {
 			t.Errorf("%d fetches, want 1", n)
@@ -469,7 +470,7 @@ func TestKeySetsThatAreRefused(t *testing.T) {
 	key := newKey(t)
 	good := published(map[string]*ecdsa.PrivateKey{"a": key})
 	many := map[string]*ecdsa.PrivateKey{}
-	for i := range maxKeys + 1 {
+	for i := range jwks.MaxKeys + 1 {
 		many[strings.Repeat("k", i+1)] = key
 	}
 	for name, set := range map[string]string{
@@ -486,13 +487,13 @@ func TestKeySetsThatAreRefused(t *testing.T) {
 		"a short coordinate": `{"keys":[{"kty":"EC","crv":"P-256","kid":"a","x":"AA","y":"AA"}]}`,
 		"one id twice":       strings.Replace(string(good), `[`, `[`+strings.TrimSuffix(strings.TrimPrefix(string(good), `{"keys":[`), `]}`)+`,`, 1),
 		"many keys":          string(published(many)),
-		"a long set":         string(good) + strings.Repeat(" ", MaxKeySet),
+		"a long set":         string(good) + strings.Repeat(" ", jwks.MaxKeySet),
 	} {
-		if keys, err := parseKeys([]byte(set)); err == nil {
+		if keys, err := jwks.Parse([]byte(set), []string{jwks.ES256}); err == nil {
 			t.Errorf("%s: %v", name, keys)
 		}
 	}
-	if keys, err := parseKeys(good); err != nil || !keys["a"].Equal(&key.PublicKey) {
+	if keys, err := jwks.Parse(good, []string{jwks.ES256}); err != nil || !keys["a"].Equal(&key.PublicKey) {
 		t.Errorf("%v, %v", keys, err)
 	}
 }
@@ -516,7 +517,7 @@ func FuzzKeySet(f *testing.F) {
 	f.Add(published(map[string]*ecdsa.PrivateKey{"a": newKey(f)}))
 	f.Add([]byte(`{"keys":[{"kty":"EC"}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if keys, err := parseKeys(b); err == nil && (len(keys) == 0 || len(keys) > maxKeys) {
+		if keys, err := jwks.Parse(b, []string{jwks.ES256}); err == nil && (len(keys) == 0 || len(keys) > jwks.MaxKeys) {
 			t.Errorf("%d keys", len(keys))
 		}
 	})

@@ -17,6 +17,7 @@ import (
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
 	"bardo.money/gateway/policy/identity"
+	"bardo.money/gateway/policy/jwks"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/privy"
 	"bardo.money/gateway/policy/session"
@@ -134,19 +135,23 @@ func (u users) Knows(subject string) bool {
 }
 
 // keySet fetches the key set of the configured Privy app, through Envoy.
-func keySet(ctx context.Context, o *Options) (b []byte, err error) {
+func keySet(ctx context.Context, o *Options) ([]byte, error) {
 	p := o.Config().Auth.Privy
 	if p == nil {
 		return nil, errors.New("auth.privy is not configured any more")
 	}
-	from := p.KeySet()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://egress"+from.Path, nil)
+	return o.fetch(ctx, settings.PrivyCluster(p), ".privy")
+}
+
+// fetch gets a key set through Envoy. who names the caller to Envoy.
+func (o *Options) fetch(ctx context.Context, c settings.Cluster, who string) (b []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://egress"+c.URL.Path, nil)
 	if err != nil {
 		return nil, err
 	}
-	req.Host = from.Host
-	req.Header.Set(state.HeaderCluster, string(settings.PrivyCluster(p).ID))
-	req.Header.Set(state.HeaderExchange, o.Secret()+".privy")
+	req.Host = c.URL.Host
+	req.Header.Set(state.HeaderCluster, string(c.ID))
+	req.Header.Set(state.HeaderExchange, o.Secret()+who)
 	resp, err := o.Egress.Do(req)
 	if err != nil {
 		return nil, err
@@ -155,5 +160,5 @@ func keySet(ctx context.Context, o *Options) (b []byte, err error) {
 	if why := resp.Header.Get(state.HeaderFailure); why != "" || resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("the key set was answered with status %d", resp.StatusCode)
 	}
-	return io.ReadAll(io.LimitReader(resp.Body, privy.MaxKeySet+1))
+	return io.ReadAll(io.LimitReader(resp.Body, jwks.MaxKeySet+1))
 }

@@ -37,6 +37,7 @@ import (
 	"bardo.money/gateway/policy/attestation"
 	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/oauth"
 	"bardo.money/gateway/policy/session"
 	"bardo.money/gateway/xds"
 	"bardo.money/gateway/xds/feed"
@@ -129,6 +130,7 @@ type dataPath struct {
 	wallet     *wallet.Monitor        // of the operator's account at Bankr
 	stake      *staking.Manager       // of the Venice key whose limit follows staked VVV
 	wallets    *onchain.Wallets       // that providers are paid from; nil: none
+	mcpTokens  *oauth.Verifier        // nil: MCP clients send keys
 	identities *identities.Identities // nil: no identities are linked to accounts
 	calls      http.RoundTripper      // makes the calls of exchanges in Envoy's process; nil: through the egress listener
 	applyMu    sync.Mutex             // in Envoy's process: serialises configuration changes

@@ -14,10 +14,12 @@ import (
 
 // openIdentities opens the links from external identities to accounts.
 func (g *gateway) openIdentities(ctx context.Context, cfg *config.Config, sessions *session.Book) (err error) {
-	g.identities, err = identities.Open(ctx, identities.Options{
+	o := identities.Options{
 		Config: g.cfg.Load, Ledger: g.books, Dir: filepath.Dir(cfg.Store.LedgerFile(string(g.home))), Egress: cmp.Or(g.listener(), g.egress()), Secret: g.egressSecret,
 		Events: &g.events, Log: g.log, Chain: g.parts.Agents, Socket: g.sockets.chain, Sessions: sessions,
-	})
+	}
+	g.mcpTokens = identities.MCPTokens(o)
+	g.identities, err = identities.Open(ctx, o)
 	return err
 }
 

@@ -279,7 +279,7 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 		Payments: g.payments.Taker(), Sessions: sessions, Memory: g.memory, Verifier: g.identities.Verifiers(withSessionKeys(g.parts.Verifiers(keys), sessions)),
 		Limiter: g.limiter.Limiter, Ledger: g.books, Answers: g.answers.Answers, Semantic: g.answers.Questions, Health: healthView{g.tracker, g.link},
 		Metrics: g.metrics, Attestations: keeper, Deferred: g.newDeferred(cfg, sessions), Governor: governor.New(governorSeed), Secret: g.layersSecret(cfg),
-		Identities: g.identities.Links(), Pages: g.dashboard(keys), Log: g.log, Egress: g.egress(), Listener: g.listener(), Version: cli.Version,
+		Identities: g.identities.Links(), MCPTokens: g.mcpTokens, Pages: g.dashboard(keys), Log: g.log, Egress: g.egress(), Listener: g.listener(), Version: cli.Version,
 		Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Checks: g.checks, Finished: &g.finished, Events: &g.events,
 	})
 	g.metrics.WatchBodies(g.gate.BodyBytes)

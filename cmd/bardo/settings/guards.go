@@ -77,6 +77,9 @@ func HookClusters(cfg *config.Config) (out []Cluster) {
 		s := cfg.MCP.Servers[name]
 		out = append(out, Cluster{hookCluster("mcp", name, &s.URL), s.URL})
 	}
+	if o := cfg.MCP.OAuth; o != nil {
+		out = append(out, MCPKeysCluster(o))
+	}
 	if p := cfg.Auth.Privy; p != nil {
 		out = append(out, PrivyCluster(p))
 	}
@@ -84,6 +87,11 @@ func HookClusters(cfg *config.Config) (out []Cluster) {
 		out = append(out, BankrCluster(b))
 	}
 	return out
+}
+
+// MCPKeysCluster is the cluster of the key set of the authorization server for MCP clients.
+func MCPKeysCluster(o *config.MCPOAuth) Cluster {
+	return Cluster{hookCluster("oauth", "mcp", &o.JWKS), o.JWKS}
 }
 
 // PrivyCluster is the cluster of a Privy app's key set.

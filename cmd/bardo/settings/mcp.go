@@ -27,3 +27,12 @@ func MCPServers(cfg *config.MCP) []mcp.Server {
 	}
 	return out
 }
+
+// MCPAuthorization describes the gateway to MCP clients that log in; nil if they cannot.
+func MCPAuthorization(cfg *config.Config) *mcp.Authorization {
+	o := cfg.MCP.OAuth
+	if o == nil {
+		return nil
+	}
+	return &mcp.Authorization{Base: cfg.Listen.PublicURL.String(), Issuer: o.Issuer, Scopes: o.Scopes}
+}
