@@ -38,6 +38,8 @@ func TestPostgres(t *testing.T) {
 		"EntriesWaitInTheLogUntilTheStoreCanBeWritten": TestEntriesWaitInTheLogUntilTheStoreCanBeWritten,
 		"AFailedRecoveryKeepsEntriesAndFailsChanges":   TestAFailedRecoveryKeepsEntriesAndFailsChanges,
 		"ARecoveryOfAnExpelledGatewayCommitsNothing":   TestARecoveryOfAnExpelledGatewayCommitsNothing,
+		"TheLogKeepsEntriesThatAreNotApplied":          TestTheLogKeepsEntriesThatAreNotApplied,
+		"TheLogOutlivesAWriterWhoseEntriesWait":        TestTheLogOutlivesAWriterWhoseEntriesWait,
 	} {
 		t.Run(name, test)
 	}
@@ -83,6 +85,19 @@ func bookOf(t *testing.T) *store.Book {
 // started returns a gateway's writer to a new store, which runs until the test ends.
 func started(t *testing.T, o Options) *Writer {
 	t.Helper()
+	w := start(t, o)
+	t.Cleanup(func() {
+		w.Stop()
+		if left, err := w.CloseLog(); err != nil || left.Charges > 0 {
+			t.Errorf("%s wait, %v", left, err)
+		}
+	})
+	return w
+}
+
+// start is started for a writer that the test ends.
+func start(t *testing.T, o Options) *Writer {
+	t.Helper()
 	b := bookOf(t)
 	o.Gateway = true
 	w := New(b, usage.NewTally(), o)
@@ -94,12 +109,6 @@ func started(t *testing.T, o Options) *Writer {
 		t.Fatal(err)
 	}
 	w.Start()
-	t.Cleanup(func() {
-		w.Stop()
-		if left, err := w.CloseLog(); err != nil || left.Charges > 0 {
-			t.Errorf("%s wait, %v", left, err)
-		}
-	})
 	return w
 }
 
@@ -332,6 +341,69 @@ func TestAFailedRecoveryKeepsEntriesAndFailsChanges(t *testing.T) {
 	}
 }
 
+// wantInLog checks which entries of a writer's charge log are not applied.
+func wantInLog(t *testing.T, w *Writer, want ...string) {
+	t.Helper()
+	log, err := chargelog.Read(chargelog.PrefixOf(w.book.Path, w.book.Instance))
+	var have []string
+	for _, e := range log.Unapplied() {
+		have = append(have, e.Charge.RequestID)
+	}
+	if err != nil || !slices.Equal(have, want) {
+		t.Errorf("the log has %q, want %q, %v", have, want, err)
+	}
+}
+
+// TestTheLogKeepsEntriesThatAreNotApplied, also where later ones are: those are applied again, once.
+func TestTheLogKeepsEntriesThatAreNotApplied(t *testing.T) {
+	w := started(t, Options{Flush: time.Hour})
+	var committed atomic.Int64
+	refused, early, applied, late := charge(w, "refused", &committed), charge(w, "early", &committed), charge(w, "applied", &committed), charge(w, "late", &committed)
+	refused.Apply = func() error { return errMine } // so that the others are applied one by one
+	add, tries := early.Apply, 0
+	early.Apply = func() error {
+		if tries++; tries == 1 {
+			return syscall.ENOSPC
+		}
+		return add()
+	}
+	for _, o := range []*Op{refused, early, applied} {
+		if err := w.Append(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.exclusive(func() {
+		w.mu.Lock()
+		group := w.gather()
+		w.mu.Unlock()
+		if err := w.Append(late); err != nil {
+			t.Fatal(err)
+		}
+		if w.Commit(group) || committed.Load() != 1 {
+			t.Errorf("%d entries were committed", committed.Load())
+		}
+		wantInLog(t, w, "early", "applied", "late")
+	})
+	polltest.Until(t, "the others are committed", func() bool { return committed.Load() == 3 && w.StoreFailure() == nil })
+	wantAccounts(t, w, "applied", "early", "late")
+}
+
+// TestTheLogOutlivesAWriterWhoseEntriesWait.
+func TestTheLogOutlivesAWriterWhoseEntriesWait(t *testing.T) {
+	w := start(t, Options{Flush: time.Millisecond})
+	failCommits(w, func() error { return syscall.ENOSPC })
+	var committed atomic.Int64
+	if err := w.Append(charge(w, "waits", &committed)); err != nil {
+		t.Fatal(err)
+	}
+	polltest.Until(t, "the failure is noticed", func() bool { return w.StoreFailure() != nil })
+	w.Stop()
+	if left, err := w.CloseLog(); err != nil || left.Charges != 1 {
+		t.Errorf("%s wait, %v", left, err)
+	}
+	wantInLog(t, w, "waits")
+}
+
 // TestARecoveryOfAnExpelledGatewayCommitsNothing until it has registered again: its blocks may be another's.
 func TestARecoveryOfAnExpelledGatewayCommitsNothing(t *testing.T) {
 	rejoins := 0
@@ -350,6 +422,12 @@ func TestARecoveryOfAnExpelledGatewayCommitsNothing(t *testing.T) {
 	w.exclusive(func() {
 		end()
 		w.book.State.Expelled = true
+		w.mu.Lock()
+		group := w.gather()
+		w.mu.Unlock()
+		if w.Commit(group) || committed.Load() != 0 {
+			t.Error("it commits without a recovery")
+		}
 		for range 2 {
 			if w.recover() || committed.Load() != 0 || !w.book.State.Expelled {
 				t.Error("it recovered")
