@@ -9,6 +9,8 @@ import (
 	"runtime"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+
+	"bardo.money/gateway/internal/guard"
 )
 
 // Source is the origin of a text in a request.
@@ -94,7 +96,7 @@ func NewDetector(c Classifier, threshold float64, off func(error) bool) *Detecto
 	if threshold <= 0 {
 		threshold = DefaultThreshold
 	}
-	plainPatterns()                                    // compiled now: it would delay the first request
+	guard.Go(func() { plainPatterns() })               // the first request should not have to wait for them, nor the start
 	windows, _ := lru.New[memoKey, float64](memoTexts) // fails for a size below 1 only
 	return &Detector{classifier: c, off: off, threshold: threshold, memo: newMemo(), windows: windows, long: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
 }

@@ -106,7 +106,7 @@ type patternSet struct {
 	needs [][][]int // for each alternative of each pattern, the owners of which a matching text has a word each
 }
 
-// The patterns with the words that they need, computed at first use, which takes about 15 ms. Compiling all expressions would take as long again.
+// The patterns with the words that they need, computed at first use, which takes about 15 ms of CPU. Compiling all expressions would take as long again.
 var (
 	plainPatterns   = sync.OnceValue(func() *patternSet { return newPatternSet(patterns()) })
 	spelledPatterns = sync.OnceValue(func() *patternSet { return newPatternSet(compactPatterns) })
