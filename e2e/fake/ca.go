@@ -24,7 +24,7 @@ type CA struct {
 	leaf tls.Certificate
 }
 
-// NewCA makes an authority and a certificate for 127.0.0.1 and localhost.
+// NewCA makes an authority and a certificate for 127.0.0.1, localhost, and provider.test, which does not resolve.
 func NewCA(t testing.TB) *CA {
 	t.Helper()
 	ca, err := newCA(t.TempDir())
@@ -50,7 +50,7 @@ func newCA(dir string) (*CA, error) {
 	}
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "localhost"}, NotBefore: root.NotBefore, NotAfter: root.NotAfter,
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		DNSNames: []string{"localhost", "provider.test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, root, &key.PublicKey, key)

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -33,6 +34,7 @@ func (d *decoder) check(cfg *Config) {
 	d.checkHosts(cfg)
 	d.checkCustoms(cfg)
 	d.checkOrder(cfg)
+	d.checkProxy(cfg)
 	d.checkPlans(cfg)
 	d.checkClearText(cfg)
 	d.checkStore(cfg)
@@ -333,6 +335,19 @@ func (d *decoder) checkOrder(cfg *Config) {
 		if slices.Contains(known, string(id)) && !enabled[id] {
 			d.warn(d.place(key), key, "%s is not configured and is skipped: %s", id, cfg.EnabledBy(id))
 		}
+	}
+}
+
+// checkProxy refuses a proxy that Envoy cannot use.
+func (d *decoder) checkProxy(cfg *Config) {
+	p := cfg.Providers.Proxy
+	if p != (URL{}) {
+		if at, err := netip.ParseAddrPort(p.Host); err != nil || at.Port() == 0 || p.Scheme != "http" || p.Path != "" {
+			d.problem("providers.proxy", "an address such as http://10.0.0.1:3128", "%s is not that of an HTTP proxy: a scheme http, an IP address and a port", p)
+		}
+	}
+	for i, id := range cfg.Providers.NoProxy {
+		d.checkName(fmt.Sprintf("providers.no_proxy[%d]", i), string(id), cfg.names())
 	}
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"strconv"
 
@@ -44,6 +45,16 @@ func (p Provider) section() policy.ProviderID {
 		return directSection
 	}
 	return p.ID
+}
+
+// ProxyOf returns the proxy through which a provider is reached; the zero address if it is reached directly.
+func (c *Config) ProxyOf(p *Provider) netip.AddrPort {
+	direct := slices.ContainsFunc(p.Endpoints, func(u URL) bool { return !u.TLS() })
+	if c.Providers.Proxy == (URL{}) || direct || slices.Contains(c.Providers.NoProxy, p.section()) {
+		return netip.AddrPort{}
+	}
+	at, _ := netip.ParseAddrPort(c.Providers.Proxy.Host) // checked
+	return at
 }
 
 const directSection policy.ProviderID = "direct"

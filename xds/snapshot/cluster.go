@@ -2,7 +2,9 @@ package snapshot
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -12,6 +14,7 @@ import (
 	dnsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/dns/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	caresv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/network/dns_resolver/cares/v3"
+	proxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/http_11_proxy/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	"github.com/envoyproxy/go-control-plane/pkg/cache/types"
@@ -57,12 +60,18 @@ func (b *builder) provider(p state.Provider, name string, filters []*hcmv3.HttpF
 		TypedExtensionProtocolOptions: map[string]*anypb.Any{envoy.HTTPOptions: b.Any(upstreamOptions(first.Scheme, filters))},
 		LoadAssignment:                assignment(name, p.Endpoints),
 	}
-	b.discover(c, p.Endpoints)
+	if p.Proxy.IsValid() && first.Scheme == state.HTTPS {
+		c.LoadAssignment = named(name, p.Endpoints)
+	}
+	b.discover(c, p)
 	if len(p.Endpoints) > 1 {
 		hashByAffinity(c)
 	}
 	if first.Scheme == state.HTTPS {
 		c.TransportSocket = envoy.TLSSocket(&b.Packer, providerTLS(first.Host, cmp.Or(p.CAPath, b.CAPath)))
+		if p.Proxy.IsValid() {
+			c.TransportSocket = b.throughProxy(p.Proxy, c.TransportSocket)
+		}
 	}
 	if first.Scheme != state.Unix {
 		c.UpstreamConnectionOptions = &clusterv3.UpstreamConnectionOptions{TcpKeepalive: &corev3.TcpKeepalive{
@@ -83,9 +92,34 @@ func hashByAffinity(c *clusterv3.Cluster) {
 	}
 }
 
-// discover sets how hosts are found.
-func (b *builder) discover(c *clusterv3.Cluster, endpoints []state.Endpoint) {
-	if !slices.ContainsFunc(endpoints, state.Endpoint.IsName) {
+// throughProxy connects to a proxy, asks it by CONNECT for a connection to the host, and uses a transport socket over that.
+func (b *builder) throughProxy(proxy netip.AddrPort, over *corev3.TransportSocket) *corev3.TransportSocket {
+	return &corev3.TransportSocket{
+		Name: "envoy.transport_sockets.http_11_proxy",
+		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: b.Any(&proxyv3.Http11ProxyUpstreamTransport{
+			TransportSocket: over, DefaultProxyAddress: socket(proxy.Addr().String(), proxy.Port()),
+		})},
+	}
+}
+
+// named are endpoints that a proxy is asked for by their names. Envoy also needs an address of each, to which it never connects: they are of the network for
+// benchmarks (RFC 2544), which is routed nowhere, and the ports are the hosts'.
+func named(name string, endpoints []state.Endpoint) *endpointv3.ClusterLoadAssignment {
+	locality, at := &endpointv3.LocalityLbEndpoints{}, netip.MustParseAddr("198.18.0.0")
+	for _, e := range endpoints {
+		at = at.Next()
+		to := envoy.Endpoint(socket(at.String(), e.Port))
+		if to.GetEndpoint().Hostname = e.Host; strings.Contains(e.Host, ":") { // IPv6
+			to.GetEndpoint().Hostname = "[" + e.Host + "]"
+		}
+		locality.LbEndpoints = append(locality.LbEndpoints, to)
+	}
+	return &endpointv3.ClusterLoadAssignment{ClusterName: name, Endpoints: []*endpointv3.LocalityLbEndpoints{locality}}
+}
+
+// discover sets how hosts are found. A proxy finds them by itself.
+func (b *builder) discover(c *clusterv3.Cluster, p state.Provider) {
+	if p.Proxy.IsValid() || !slices.ContainsFunc(p.Endpoints, state.Endpoint.IsName) {
 		c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}
 		return
 	}

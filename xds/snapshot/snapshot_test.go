@@ -3,6 +3,7 @@ package snapshot
 import (
 	"bytes"
 	"flag"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,8 @@ import (
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	groupv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/router/cluster_specifiers/priority_group/v3"
+	proxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/http_11_proxy/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	cachev3 "github.com/envoyproxy/go-control-plane/pkg/cache/v3"
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
@@ -78,6 +81,44 @@ func manager(t *testing.T, snap *cachev3.Snapshot, listener string) *hcmv3.HttpC
 	t.Helper()
 	l := resource[*listenerv3.Listener](t, snap, resourcev3.ListenerType, listener)
 	return unpack(t, l.GetFilterChains()[0].GetFilters()[0].GetTypedConfig(), &hcmv3.HttpConnectionManager{})
+}
+
+// TestB13AProviderBehindAProxyIsNotResolved: the proxy is asked for its name.
+func TestB13AProviderBehindAProxyIsNotResolved(t *testing.T) {
+	s := sound()
+	s.Providers[0].Proxy = netip.MustParseAddrPort("10.0.0.9:3128")
+	s.Providers[0].Endpoints = append(s.Providers[0].Endpoints, state.Endpoint{Scheme: state.HTTPS, Host: "api.openai.example", Port: 8443})
+	s.Providers[1].Proxy = s.Providers[0].Proxy // it is not reached by TLS
+	s.Providers = append(s.Providers, state.Provider{ID: "v6", Proxy: s.Providers[0].Proxy, Endpoints: []state.Endpoint{{Scheme: state.HTTPS, Host: "2001:db8::1", Port: 443}}})
+	snap := build(t, s)
+	for name, want := range map[string]struct {
+		host  string
+		ports []uint32
+	}{"openai": {"api.openai.example", []uint32{443, 8443}}, "openai~retry": {"api.openai.example", []uint32{443, 8443}}, "v6": {"[2001:db8::1]", []uint32{443}}} {
+		c := resource[*clusterv3.Cluster](t, snap, resourcev3.ClusterType, name)
+		var proxy proxyv3.Http11ProxyUpstreamTransport
+		unpack(t, c.GetTransportSocket().GetTypedConfig(), &proxy)
+		at := proxy.GetDefaultProxyAddress().GetSocketAddress()
+		if c.GetType() != clusterv3.Cluster_STATIC || at.GetAddress() != "10.0.0.9" || at.GetPortValue() != 3128 {
+			t.Errorf("%s: %v", name, c)
+		}
+		var over tlsv3.UpstreamTlsContext
+		if unpack(t, proxy.GetTransportSocket().GetTypedConfig(), &over); over.GetSni() != strings.Trim(want.host, "[]") {
+			t.Errorf("%s: the server name is %q", name, over.GetSni())
+		}
+		var ports []uint32
+		for _, e := range c.GetLoadAssignment().GetEndpoints()[0].GetLbEndpoints() {
+			if ports = append(ports, e.GetEndpoint().GetAddress().GetSocketAddress().GetPortValue()); e.GetEndpoint().GetHostname() != want.host {
+				t.Errorf("%s: the proxy is asked for %q", name, e.GetEndpoint().GetHostname())
+			}
+		}
+		if !slices.Equal(ports, want.ports) {
+			t.Errorf("%s: ports %v", name, ports)
+		}
+	}
+	if c := resource[*clusterv3.Cluster](t, snap, resourcev3.ClusterType, "vllm"); c.GetTransportSocket() != nil || c.GetLoadAssignment().GetEndpoints()[0].GetLbEndpoints()[0].GetEndpoint().GetHostname() != "" {
+		t.Errorf("a provider without TLS: %v", c)
+	}
 }
 
 func TestWhatTheConfigurationSays(t *testing.T) {

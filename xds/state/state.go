@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -50,6 +51,8 @@ type Provider struct {
 	// another ID.
 	Connect time.Duration // as in Timeouts
 	CAPath  string        // as in State
+
+	Proxy netip.AddrPort // of an HTTP proxy through which HTTPS endpoints are reached, by CONNECT; zero for none
 }
 
 // ClientIdle is the default of Timeouts.Client.

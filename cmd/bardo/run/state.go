@@ -38,7 +38,7 @@ func (g *gateway) state() (state.State, error) {
 	for _, p := range enabled {
 		sp := state.Provider{ID: settings.ClusterID(cfg, p), Disabled: g.tracker.Disabled(p.ID)}
 		if sp.Demo = p.Kind == config.KindDemo; !sp.Demo {
-			sp.Connect, sp.CAPath = cfg.Routing.Timeouts.Connect, cfg.Providers.CAFile
+			sp.Connect, sp.CAPath, sp.Proxy = cfg.Routing.Timeouts.Connect, cfg.Providers.CAFile, cfg.ProxyOf(&p)
 		}
 		for _, u := range p.Endpoints {
 			e, err := state.ParseEndpoint(u.String())

@@ -16,10 +16,15 @@ import (
 func ClusterID(cfg *config.Config, p config.Provider) policy.ProviderID {
 	name := Place(p)
 	connect, roots := cfg.Routing.Timeouts.Connect, cfg.Providers.CAFile
-	if len(p.Endpoints) == 0 || connect == defaultConnect && roots == "" {
+	proxy := cfg.ProxyOf(&p)
+	if len(p.Endpoints) == 0 || connect == defaultConnect && roots == "" && !proxy.IsValid() {
 		return name
 	}
-	sum := sha256.Sum256([]byte(string(name) + "\n" + connect.String() + "\n" + roots))
+	reached := string(name) + "\n" + connect.String() + "\n" + roots
+	if proxy.IsValid() {
+		reached += "\n" + proxy.String()
+	}
+	sum := sha256.Sum256([]byte(reached))
 	return name + "." + policy.ProviderID(hex.EncodeToString(sum[:4]))
 }
 

@@ -33,6 +33,38 @@ providers:
 	}
 }
 
+// TestB13WhichProvidersAProxyReaches: those with an https address, unless they are excepted.
+func TestB13WhichProvidersAProxyReaches(t *testing.T) {
+	const proxy = "10.0.0.1:3128"
+	cfg, problems := config.Parse("config.yaml", []byte(`providers:
+  proxy: http://`+proxy+`
+  no_proxy: [excepted, direct]
+  direct: {keys: [{provider: local, api_key: sk-1, base_url: "https://d.example/v1"}]}
+  custom:
+    - {id: secure, endpoints: ["https://a.example/v1", "https://a.example:8443/v1"]}
+    - {id: excepted, endpoints: ["https://c.example/v1"]}
+    - {id: plain, endpoints: ["http://127.0.0.1:8000/v1"]}
+`), func(string) (string, bool) { return "", false })
+	if config.Failed(problems) {
+		t.Fatal(problems)
+	}
+	without := *cfg
+	without.Providers.Proxy = config.URL{}
+	for _, p := range cfg.Enabled() {
+		want := ""
+		if p.ID == "secure" {
+			want = proxy
+		}
+		got := ""
+		if at := cfg.ProxyOf(&p); at.IsValid() {
+			got = at.String()
+		}
+		if other := settings.ClusterID(cfg, p) != settings.ClusterID(&without, p); got != want || other != (want != "") {
+			t.Errorf("%s: through %q, want %q; another cluster: %v", p.ID, got, want, other)
+		}
+	}
+}
+
 // TestAProviderThatIsReachedOtherwiseHasOtherClusters, and an unchanged one keeps them.
 func TestAProviderThatIsReachedOtherwiseHasOtherClusters(t *testing.T) {
 	name := func(more string) (cluster, place string) {
