@@ -439,7 +439,7 @@ func TestB09AServerThatHangs(t *testing.T) {
 	}
 }
 
-// TestB09ACallIsCancelled by a notification, only of its own key, and by a client that disconnects.
+// TestB09ACallIsCancelled by a notification, only of its own session and key, and by a client that disconnects.
 func TestB09ACallIsCancelled(t *testing.T) {
 	t.Parallel()
 	one := newMCPServer(t, "one", mcp.StreamableHTTPOptions{})
@@ -447,16 +447,19 @@ func TestB09ACallIsCancelled(t *testing.T) {
 	other := g.CreateKey(t, "--name", "other").Key
 	const call = `{"jsonrpc":"2.0","id":"w","method":"tools/call","params":{"name":"one__wait","arguments":{"text":""}}}`
 	done := make(chan gateway.Answer, 1)
-	go func() { done <- rpc(t, g, "", "", call) }()
+	session := rpc(t, g, "", "", mcpInitialize).Header.Get("Mcp-Session-Id")
+	go func() { done <- rpc(t, g, "", session, call) }()
 	eventually(t, "the call", func() bool { return calls(one) == 1 })
 	const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"w"}}`
-	if a := rpc(t, g, other, "", cancel); a.Status != http.StatusAccepted || a.Body != "" {
-		t.Errorf("%d %s", a.Status, a.Body)
+	for _, key := range []string{other, ""} {
+		if a := rpc(t, g, key, "", cancel); a.Status != http.StatusAccepted || a.Body != "" {
+			t.Errorf("%d %s", a.Status, a.Body)
+		}
 	}
 	if len(done) > 0 {
-		t.Error("another key has cancelled the call")
+		t.Error("another key or session has cancelled the call")
 	}
-	if a := rpc(t, g, "", "", cancel); a.Status != http.StatusAccepted {
+	if a := rpc(t, g, "", session, cancel); a.Status != http.StatusAccepted {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
 	if a := <-done; !strings.Contains(a.Body, `"reason":"cancelled"`) {

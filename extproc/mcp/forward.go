@@ -16,7 +16,7 @@ import (
 func (x *exchange) callNamed(ctx context.Context) *rpcError {
 	full, _ := x.params.Get("name").Str()
 	s, name := x.find(full)
-	if s == nil {
+	if s == nil || !isName(name) {
 		return &rpcError{code: codeParams, message: "there is no " + kindOf(x.method) + " of this name"}
 	}
 	k := &call{x.Gateway, x.caller, s, x.session}
@@ -57,9 +57,6 @@ func (x *exchange) find(full string) (*Server, string) {
 
 // check refuses a call that the operator does not allow.
 func (x *exchange) check(ctx context.Context, k *call, tool string) *rpcError {
-	if !isName(tool) {
-		return &rpcError{code: codeParams, message: "there is no tool of this name"}
-	}
 	why := x.caller.Rules.Refuses(k.server, tool, k.knows(tool), x.params.Get("arguments").Raw, func() ([]byte, bool) {
 		l, err := k.link(ctx)
 		if err != nil {
@@ -87,9 +84,11 @@ func (x *exchange) forward(ctx context.Context, k *call, params jsonx.Raw, name 
 	began := time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	key := flight{x.caller.Account, x.session, string(x.id)}
-	x.inFlight.Store(key, cancel)
-	defer x.inFlight.Delete(key)
+	if x.session != (nonce{}) { // without one, ids are of several clients
+		key := flight{x.caller.Account, x.session, string(x.id)}
+		x.inFlight.Store(key, cancel)
+		defer x.inFlight.Delete(key)
+	}
 	ctx, heard, stop := k.quietly(ctx)
 	defer stop()
 	err := x.relay(ctx, k, request{method: x.method, name: name, params: params, header: x.paramHeaders()}, heard)

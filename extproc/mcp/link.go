@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -42,8 +43,8 @@ type linkKey struct {
 // link is a session at a server. Immutable, except for tools.
 type link struct {
 	version      string
-	session      string // "" for none
-	capabilities jsonx.Value
+	session      string   // "" for none
+	capabilities []string // those that the gateway has itself
 	instructions string
 	tools        atomic.Pointer[schemas]
 }
@@ -53,7 +54,7 @@ func (l *link) modern() bool { return l.version == modern }
 
 // can reports whether the server has a capability, such as "prompts".
 func (l *link) can(capability string) bool {
-	return l.capabilities.Get(capability).Kind() == jsonx.Object
+	return slices.Contains(l.capabilities, capability)
 }
 
 // call is a caller's use of one server.
@@ -80,7 +81,11 @@ func (k *call) link(ctx context.Context) (*link, error) {
 		}
 		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), openTime)
 		defer cancel()
-		l, err := k.open(own)
+		var l *link
+		err := guard.Err(func() (err error) { // a panic here would end the process
+			l, err = k.open(own)
+			return err
+		})()
 		if err == nil {
 			all.Add(key, l)
 		}
@@ -178,7 +183,12 @@ const maxInstructions = 64 << 10
 
 // describe keeps what a server says about itself.
 func (l *link) describe(result jsonx.Value) {
-	l.capabilities = jsonx.Value{Raw: slices.Clone(result.Get("capabilities").Raw)}
+	all := result.Get("capabilities")
+	for _, name := range capabilities {
+		if all.Get(name).Kind() == jsonx.Object {
+			l.capabilities = append(l.capabilities, name)
+		}
+	}
 	if text, ok := result.Get("instructions").Str(); ok && len(text) <= maxInstructions {
 		l.instructions = text
 	}

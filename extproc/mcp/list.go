@@ -16,7 +16,7 @@ const (
 	listTime  = 10 * time.Second // for all pages
 	maxPages  = 64
 	maxItems  = 4096
-	maxList   = 8 << 20 // bytes of all items
+	maxList   = 8 << 20 // bytes of all pages
 	maxCursor = 4096
 	maxName   = 256
 )
@@ -143,8 +143,11 @@ func (k *call) pages(ctx context.Context, l *link, method string) (items []item,
 		if err != nil {
 			return nil, err
 		}
+		if size += len(page.Raw); size > maxList { // all of it stays in memory with its items
+			return nil, failure{why: tooLarge}
+		}
 		for v := range elements(page.Get(of.member)) {
-			if size += len(v.Raw); size > maxList || len(items) == maxItems {
+			if len(items) == maxItems {
 				return nil, failure{why: tooLarge}
 			}
 			if i, ok := itemOf(v, of.named); ok {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -178,6 +179,7 @@ func TestListsAreBounded(t *testing.T) {
 		{`{"tools":[],"nextCursor":"again"}`, `"reason":"too_large"`},
 		{`{"tools":[` + long + `]}`, `"reason":"too_large"`},
 		{`{"tools":[{"name":"a","x":"` + strings.Repeat("x", maxList) + `"}]}`, `"reason":"too_large"`},
+		{`{"tools":[{"name":"a"}],"more":"` + strings.Repeat("x", maxList) + `"}`, `"reason":"too_large"`}, // which an item keeps in memory
 		{`{"tools":{}}`, `{"tools":[]}`},
 	} {
 		pages := 0
@@ -274,6 +276,98 @@ func TestNamesInHeaders(t *testing.T) {
 	}
 	if _, ok := decodeName("=?base64?*?="); ok {
 		t.Error("a malformed value is decoded")
+	}
+}
+
+// TestAPanicEndsOneRequest, also in an opening that requests share.
+func TestAPanicEndsOneRequest(t *testing.T) {
+	t.Parallel()
+	g := newGateway(func(*http.Request, string) (int, string, string) { panic("a fault") })
+	for range 2 {
+		if w := post(g, caller("one"), `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"one__x"}}`); !strings.Contains(w.Body.String(), `"reason":"bad_answer"`) {
+			t.Error(w.Body)
+		}
+	}
+}
+
+// TestOnlyKnownCapabilitiesAreKept: a server cannot fill the memory with those of each session.
+func TestOnlyKnownCapabilitiesAreKept(t *testing.T) {
+	t.Parallel()
+	doc, err := jsonx.Scan([]byte(`{"capabilities":{"tools":{},"x":{"y":"long"},"prompts":true,"resources":{"subscribe":true}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var l link
+	if l.describe(jsonx.Value{Raw: doc.Bytes}); !slices.Equal(l.capabilities, []string{"tools", "resources"}) {
+		t.Errorf("%q", l.capabilities)
+	}
+}
+
+// TestTheNameInAHeaderIsThatOfTheRequest, for servers of the modern revision, which require it.
+func TestTheNameInAHeaderIsThatOfTheRequest(t *testing.T) {
+	t.Parallel()
+	got := map[string]string{}
+	g := newGateway(func(r *http.Request, body string) (int, string, string) {
+		switch {
+		case strings.Contains(body, `"initialize"`):
+			return http.StatusBadRequest, "", ""
+		case strings.Contains(body, `"server/discover"`):
+			return http.StatusOK, "", `{"jsonrpc":"2.0","id":` + idOf(body) + `,"result":{"supportedVersions":["` + modern + `"],"capabilities":{}}}`
+		}
+		got[r.Header.Get(headerMethod)] = r.Header.Get(headerName)
+		return http.StatusOK, "", `{"jsonrpc":"2.0","id":` + idOf(body) + `,"result":{}}`
+	})
+	c := caller("one")
+	c.Single = "one"
+	for _, request := range []string{
+		`"method":"tools/call","params":{"name":"t"}`, `"method":"prompts/get","params":{"name":"p"}`, `"method":"resources/read","params":{"uri":"file:///r"}`,
+		`"method":"completion/complete","params":{"uri":"file:///c","ref":{}}`,
+	} {
+		post(g, c, `{"jsonrpc":"2.0","id":7,`+request+`}`)
+	}
+	if want := map[string]string{"tools/call": "t", "prompts/get": "p", "resources/read": "file:///r", "completion/complete": ""}; !maps.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestNamesThatAreNoneAreNotSent.
+func TestNamesThatAreNoneAreNotSent(t *testing.T) {
+	t.Parallel()
+	g := newGateway(func(_ *http.Request, body string) (int, string, string) {
+		t.Errorf("the server gets %.100s", body)
+		return http.StatusOK, "", ""
+	})
+	for _, method := range []string{"tools/call", "prompts/get"} {
+		for _, name := range []string{"", `a\nb`, `a\u0000`, `\ud800`, strings.Repeat("x", maxName+1)} {
+			if w := post(g, caller("one"), `{"jsonrpc":"2.0","id":7,"method":"`+method+`","params":{"name":"one__`+name+`"}}`); !strings.Contains(w.Body.String(), "-32602") {
+				t.Errorf("%s %.20q: %.200s", method, name, w.Body)
+			}
+		}
+	}
+}
+
+// TestOnlyAClientOfTheSessionCancels: the clients of a key that have no session may use the same ids.
+func TestOnlyAClientOfTheSessionCancels(t *testing.T) {
+	t.Parallel()
+	var g *Gateway
+	c := caller("one")
+	session := ""
+	call := func() string {
+		return post(g, c, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"one__x"}}`, headerSession, session).Body.String()
+	}
+	g = newGateway(handshake(func(r *http.Request, body string) (int, string, string) {
+		post(g, c, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`, headerSession, session)
+		if r.Context().Err() != nil {
+			return http.StatusOK, "", ""
+		}
+		return http.StatusOK, "", `{"jsonrpc":"2.0","id":` + idOf(body) + `,"result":{}}`
+	}))
+	if got := call(); !strings.Contains(got, `"result":{}`) {
+		t.Errorf("another client has cancelled the call: %s", got)
+	}
+	session = g.newSession(c.Account)
+	if got := call(); !strings.Contains(got, `"error"`) {
+		t.Errorf("it is not cancelled: %s", got)
 	}
 }
 

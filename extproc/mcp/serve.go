@@ -129,7 +129,11 @@ func (x *exchange) answer(ctx context.Context) *rpcError {
 		return x.callNamed(ctx)
 	case "resources/read", "completion/complete":
 		if s := x.single(); s != nil {
-			return x.forward(ctx, &call{x.Gateway, x.caller, s, x.session}, x.params.Raw, "")
+			name := ""
+			if of, ok := nameMembers[x.method]; ok {
+				name, _ = x.params.Get(of).Str()
+			}
+			return x.forward(ctx, &call{x.Gateway, x.caller, s, x.session}, x.params.Raw, name)
 		}
 	}
 	if of, ok := listings[x.method]; ok && (of.named || x.caller.Single != "") {
@@ -323,6 +327,8 @@ func (k *call) measure(method string, began time.Time, err error) {
 	result := "ok"
 	if f, ok := errors.AsType[failure](err); ok {
 		result = f.why
+	} else if err != nil { // a panic
+		result = badAnswer
 	}
 	k.Meter.MCPRequest(k.server.Name, method, result, time.Since(began))
 	if err != nil && result != cancelled && result != errServer.why { // a server's error is usually its caller's

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/policy"
 )
 
@@ -191,10 +192,14 @@ func (p *proof) is(m *mac) bool { return subtle.ConstantTimeCompare(p.mac[:], m[
 // proveOnce shares one verification between concurrent requests with a key. It is not cancelled with the request that started it; it is limited by
 // ProofTimeout.
 func (a *APIKeys) proveOnce(ctx context.Context, c claim) (*proof, error) {
-	flight := a.flights.DoChan(c.id+string(c.mac[:]), func() (any, error) {
+	flight := a.flights.DoChan(c.id+string(c.mac[:]), func() (p any, err error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.lookupTimeout)
 		defer cancel()
-		return a.proveFromStore(ctx, c)
+		err = guard.Err(func() (err error) { // a panic here would end the process
+			p, err = a.proveFromStore(ctx, c)
+			return err
+		})()
+		return p, err
 	})
 	select {
 	case <-ctx.Done():

@@ -49,6 +49,22 @@ func TestVerifiedKeyCostsNeitherBcryptNorAStoreRead(t *testing.T) {
 	}
 }
 
+// panics is a store with a fault of the program.
+type panics struct{ Store }
+
+func (panics) Key(context.Context, string) (Row, bool, error) { panic("a fault") }
+
+// TestAPanicOfTheStoreEndsNoMoreThanItsRequests.
+func TestAPanicOfTheStoreEndsNoMoreThanItsRequests(t *testing.T) {
+	b := newBench(t, policy.Principal{Name: "ada"})
+	b.keys.store = panics{b.store}
+	if p, ok, err := b.verify(with(b.key)); ok || err == nil {
+		t.Errorf("%+v, %v", p, err)
+	}
+	b.keys.store = b.store
+	b.mustVerify(t)
+}
+
 func TestWhetherVerifyingWaits(t *testing.T) {
 	b := newBench(t, policy.Principal{Name: "ada"})
 	chain := Chain{b.keys}

@@ -97,7 +97,7 @@ func (k *Set) Find(ctx context.Context, id string) (PublicKey, error) {
 		k.RefreshLater()
 		return key, nil
 	}
-	flight := k.flights.DoChan("", func() (any, error) { return nil, k.fetchIfDue(ctx) })
+	flight := k.flights.DoChan("", k.fetch(ctx))
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -119,12 +119,17 @@ func (k *Set) RefreshLater() {
 	}
 	guard.Go(func() {
 		defer k.refreshing.Store(false)
-		_, _, _ = k.flights.Do("", func() (any, error) { return nil, k.fetchIfDue(context.Background()) })
+		_, _, _ = k.flights.Do("", k.fetch(context.Background()))
 	})
 }
 
 // errTriedBefore replaces the failure of a fetch that is too recent to be repeated.
 var errTriedBefore = errors.New("the last fetch failed a moment ago")
+
+// fetch is fetchIfDue for k.flights, which would end the process after a panic.
+func (k *Set) fetch(ctx context.Context) func() (any, error) {
+	return func() (any, error) { return nil, guard.Err(func() error { return k.fetchIfDue(ctx) })() }
+}
 
 // fetchIfDue fetches the set, unless the last fetch was too recent.
 func (k *Set) fetchIfDue(ctx context.Context) error {

@@ -1,12 +1,15 @@
 package jwks
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"math/big"
 	"testing"
+	"time"
 )
 
 func rsaSet(n, e *big.Int, algorithm string) []byte {
@@ -36,6 +39,25 @@ func TestKeysOfRSA(t *testing.T) {
 	}
 	if _, err := Parse(rsaSet(key.N, e, ""), []string{ES256}); err == nil {
 		t.Error("a key of RSA is used for ES256")
+	}
+}
+
+// TestAPanicOfAFetchIsItsError: it does not end the process, and the next fetch succeeds.
+func TestAPanicOfAFetchIsItsError(t *testing.T) {
+	t.Parallel()
+	fail := true
+	k := New(Options{Algorithms: []string{RS256}, Refresh: time.Hour, Now: time.Now, Fetch: func(context.Context) ([]byte, error) {
+		if fail {
+			panic("a fault")
+		}
+		return rsaSet(new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 2048), big.NewInt(1)), big.NewInt(3), ""), nil
+	}})
+	if _, err := k.Find(t.Context(), "r"); !errors.Is(err, ErrNoKeys) {
+		t.Error(err)
+	}
+	fail = false
+	if _, err := k.Find(t.Context(), "r"); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -3,6 +3,7 @@ package quota
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"math"
 	"net/netip"
 	"slices"
@@ -97,15 +98,15 @@ func (q *Quota) amount(u *rule.Usage) (int64, error) {
 	return Millionths(n), err
 }
 
-// most returns the most that a request may count, of which only the highest numbers of tokens are known: any part of its input may be cached or written to a
-// cache, and any part of its output be reasoning. The highest value of an expression without products of these is where each part is all or nothing.
+// most returns the most that a request may count, of which only the highest numbers are known: it may use less, any part of its input may be cached or written
+// to a cache, and any part of its output be reasoning. The highest value of an expression without products of these is where each part is all or nothing.
 func (q *Quota) most(estimates []rule.Usage) (most int64, err error) {
 	if !q.uses("model") && !q.uses("provider") { // the same at each candidate
 		estimates = estimates[:1]
 	}
 	evaluated := false
-	for i := range estimates {
-		u, input, output := estimates[i], estimates[i].Input, estimates[i].Output
+	for u := range q.allOrNothing(estimates) {
+		input, output := u.Input, u.Output
 		for _, cache := range [...]struct{ read, written int64 }{{0, 0}, {input, 0}, {0, input}} {
 			for _, thoughts := range [...]int64{0, output} {
 				if cache.read > 0 && !q.uses("cached_tokens") || cache.written > 0 && !q.uses("cache_write_tokens") || thoughts > 0 && !q.uses("reasoning_tokens") {
@@ -125,6 +126,36 @@ func (q *Quota) most(estimates []rule.Usage) (most int64, err error) {
 		return most, nil
 	}
 	return 0, err
+}
+
+// allOrNothing yields each estimate with its input, its output and its cost as estimated, or none: an expression may count more for less.
+func (q *Quota) allOrNothing(estimates []rule.Usage) iter.Seq[rule.Usage] {
+	total := q.uses("total_tokens")
+	input := total || q.uses("input_tokens")
+	output := total || q.uses("output_tokens")
+	cost := q.uses("cost_usd")
+	return func(yield func(rule.Usage) bool) {
+		for i := range estimates {
+			for without := range 8 {
+				u := estimates[i]
+				if without&1 != 0 && !input || without&2 != 0 && !output || without&4 != 0 && !cost {
+					continue // the same as with it
+				}
+				if without&1 != 0 {
+					u.Input = 0
+				}
+				if without&2 != 0 {
+					u.Output = 0
+				}
+				if without&4 != 0 {
+					u.CostUSD = 0
+				}
+				if !yield(u) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // uses reports whether an expression of the quota names a variable.

@@ -159,6 +159,10 @@ func TestAQuotaExpectsTheMostExpensiveParts(t *testing.T) {
 		"model == 'dear' ? 7 : 1":               7,
 		"1":                                     1,
 		"-5 * input_tokens":                     0,
+		"1000 - total_tokens":                   1000, // it may use nothing
+		"output_tokens < 50 ? input_tokens : 0": 1000,
+		"cost_usd > 0.1 ? 0 : output_tokens":    100,
+		"input_tokens > 500 ? 0 : 1":            1,
 		"10000 / (reasoning_tokens == output_tokens && output_tokens == 100 ? 0 : 100)": 100, // a part without a value
 	} {
 		q := Quota{Cost: measure(t, cost)}
@@ -167,8 +171,8 @@ func TestAQuotaExpectsTheMostExpensiveParts(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %v", cost, decimal(got), err, most)
 		}
 	}
-	q := Quota{Cost: measure(t, "1 / (output_tokens == 7 ? 0 : 1)")}
-	if got, err := q.most([]rule.Usage{{Output: 7}}); err == nil {
+	q := Quota{Cost: measure(t, "1 / (model == 'odd' ? 0 : 1)")}
+	if got, err := q.most([]rule.Usage{{Output: 7, Model: "odd"}}); err == nil {
 		t.Errorf("no value at all: %v", got)
 	}
 }
