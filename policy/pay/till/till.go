@@ -135,10 +135,17 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 	if err != nil {
 		return Taken{}, err
 	}
+	due := owes.left
+	if p.UpTo { // which cannot pay a debt
+		due = 0
+	}
+	short, why := t.Terms.CheckAmount(t.Seal, p, digest, price, due, t.Now())
 	if p.UpTo && owes.all > 0 {
+		if why != nil { // the client gets the price, with the debt
+			return Taken{}, why
+		}
 		return Taken{}, p.Refuse(pay.ReasonBlocked, "an earlier payment of this wallet could not be settled, and %s USD are owed for it: pay by scheme exact, or use an API key", owes.all)
 	}
-	short, why := t.Terms.CheckAmount(t.Seal, p, digest, price, owes.left, t.Now())
 	if why != nil && p.Value < t.Terms.MinPrice {
 		return Taken{}, why
 	}
