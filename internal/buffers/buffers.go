@@ -17,18 +17,22 @@ const (
 // pools hold buffers of at least minPooled << i bytes, and less than twice that.
 var pools [pooledSizes]sync.Pool
 
-// Get returns an empty buffer with room for n bytes. Small ones have one of few sizes; a large one is new memory of exactly n bytes, because it is
-// unlikely to be reused.
+// Get returns an empty buffer with room for n bytes, and for at most twice that many (or minPooled). Small ones have one of few sizes; a large one that
+// no pool has is new memory of exactly n bytes.
 func Get(n int) *[]byte {
 	n = max(n, minPooled)
-	i := Log2(2*n-1) - Log2(minPooled) // the next power of two
-	if i < pooledSizes {
-		if b, ok := pools[i].Get().(*[]byte); ok {
+	down, up := Log2(n)-Log2(minPooled), Log2(2*n-1)-Log2(minPooled) // of the powers of two around n
+	for i := down; i <= up && i < pooledSizes; i++ {
+		b, ok := pools[i].Get().(*[]byte)
+		if ok && cap(*b) >= n && cap(*b) <= 2*n {
 			return b
+		}
+		if ok {
+			pools[i].Put(b)
 		}
 	}
 	if n <= rounded {
-		n = minPooled << i
+		n = minPooled << up
 	}
 	return New(n)
 }

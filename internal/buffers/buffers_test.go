@@ -12,11 +12,27 @@ func TestABufferHasTheRoomThatWasAskedFor(t *testing.T) {
 		n := 1 << r.IntN(26)
 		n += r.IntN(n)
 		b := Get(n)
-		if cap(*b) < n || len(*b) != 0 {
+		if cap(*b) < n || cap(*b) > max(2*n, minPooled) || len(*b) != 0 {
 			t.Fatalf("a buffer of %d for %d bytes", cap(*b), n)
 		}
 		Put(b)
-		odd := New(1 + r.IntN(2<<20))
+		odd := New(1 + r.IntN(32<<20))
 		Put(odd)
+	}
+}
+
+// TestALargeBufferIsReused by the next body of its size, also if that is no power of two.
+func TestALargeBufferIsReused(t *testing.T) {
+	const n = 5<<20 + 7
+	reused := false
+	for range 10 { // a pool may drop what is put into it, and does at random under the race detector
+		b := Get(n)
+		first := &(*b)[:1][0]
+		Put(b)
+		c := Get(n)
+		reused = reused || first == &(*c)[:1][0]
+	}
+	if !reused {
+		t.Error("ten bodies in a row have new memory each")
 	}
 }
