@@ -13,6 +13,7 @@ import (
 	"bardo.money/gateway/extproc/replay"
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/toolaccess"
 	"bardo.money/gateway/extproc/upload"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
@@ -174,8 +175,11 @@ func (x *exchange) uploadTimeout(f *fault.Fault, send func(stream.Reply) error) 
 // identify authenticates the caller and determines the payer.
 func (x *exchange) identify(ctx context.Context) error {
 	p, err := x.authenticate(ctx)
+	if err != nil && x.trace.Operation == telemetry.MCP {
+		return toolaccess.Challenged(&x.View, err)
+	}
 	if err != nil {
-		return x.challenged(err)
+		return err
 	}
 	p.ReputationSpread = x.gw.Identities.Spread(p.Account)
 	x.Principal = p

@@ -9,6 +9,9 @@ import (
 // MetadataPath is where the metadata of the endpoints is (RFC 9728); the path of one endpoint follows.
 const MetadataPath = "/.well-known/oauth-protected-resource"
 
+// Endpoint returns the path of the endpoint whose metadata is at a path.
+func Endpoint(metadataPath string) string { return strings.TrimPrefix(metadataPath, MetadataPath) }
+
 // Authorization describes the gateway as a protected resource of OAuth.
 type Authorization struct {
 	Base   string // of the gateway's address, without a path: https://gateway.example

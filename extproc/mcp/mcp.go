@@ -8,6 +8,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,9 @@ import (
 
 // Path is the endpoint of all servers; Path + "/" and a name that of one of them.
 const Path = "/mcp"
+
+// ServerOf returns the name of the server whose own endpoint has a path; "" for that of all.
+func ServerOf(path string) string { return strings.TrimPrefix(strings.TrimPrefix(path, Path), "/") }
 
 // MaxMessage is the maximum size of a client's message, in bytes.
 const MaxMessage = 4 << 20
