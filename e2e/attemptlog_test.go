@@ -80,8 +80,8 @@ func TestTheRecordSaysWhyEachAttemptEnded(t *testing.T) {
 			first: fake.Behaviour{Status: 503}, second: fake.Behaviour{Status: 500}, want: []string{"first status_503 next_candidate", "second status_500 stop"},
 			why: "no other candidate",
 		},
-		"what is no answer, then another candidate": {first: fake.Behaviour{Raw: busy}, want: []string{"first status_502 next_candidate", "second ok "}},
-		"what is no answer, by the only one":        {first: fake.Behaviour{Raw: busy}, alone: true, want: []string{"first status_502 repeat", "first status_502 stop"}, why: "no other candidate"},
+		"what is no answer, then another candidate": {first: fake.Behaviour{Raw: busy}, want: []string{"first invalid_answer next_candidate", "second ok "}},
+		"what is no answer, by the only one":        {first: fake.Behaviour{Raw: busy}, alone: true, want: []string{"first invalid_answer repeat", "first invalid_answer stop"}, why: "no other candidate"},
 		"the only one's limit":                      {first: fake.Behaviour{Status: 429}, alone: true, want: []string{"first status_429 stop"}, why: "no other candidate"},
 		"the only one again":                        {first: fake.Behaviour{Status: 503}, alone: true, want: []string{"first status_503 repeat", "first status_503 stop"}, why: "no other candidate"},
 	} {

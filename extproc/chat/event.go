@@ -123,6 +123,8 @@ type ProviderError struct {
 	Message    string
 	Param      string
 	RetryAfter int // seconds, 0 if not said
+
+	Unusable bool // the provider reported no error, but what it sent is no answer; Status is not its own, and Message is the gateway's
 }
 
 // Usage counts tokens. Input excludes tokens read from or written to a prompt cache; Output includes reasoning.

@@ -72,6 +72,9 @@ func (f *Failure) String() string {
 	case Unsealed:
 		return "e2ee"
 	case ByStatus:
+		if f.unusable() {
+			return "invalid_answer"
+		}
 		return fmt.Sprintf("status_%d", f.Status)
 	}
 	return "unknown"
@@ -90,6 +93,9 @@ func (f *Failure) Retriable() bool {
 func (f *Failure) unexpectedStatus() bool {
 	return f.Kind == ByStatus && f.Status >= 100 && f.Status < 400
 }
+
+// unusable reports whether the provider reported no error, but sent something that is no answer, such as an empty body or HTML with status 200.
+func (f *Failure) unusable() bool { return f.Kind == ByStatus && f.Err != nil && f.Err.Unusable }
 
 // Lasting reports whether an immediate retry at the same provider would fail in the same way.
 func (f *Failure) Lasting() bool {
@@ -388,6 +394,8 @@ func (f *Failure) public() string {
 		return fmt.Sprintf("the call of provider %s could not be paid for", f.Provider)
 	case f.Kind == Reset:
 		return fmt.Sprintf("provider %s broke off its answer", f.Provider)
+	case f.unusable():
+		return fmt.Sprintf("no usable answer from provider %s: %s", f.Provider, f.Err.Message)
 	case f.unexpectedStatus():
 		return fmt.Sprintf("provider %s answered with status %d, which is no answer: its address may be wrong", f.Provider, f.Status)
 	case f.Status == 401 || f.Status == 402 || f.Status == 403:
@@ -482,6 +490,9 @@ func (f *Failure) Reason() string {
 	case Retained:
 		return fmt.Sprintf("the provider did not confirm that it retains nothing: %v", f.Cause)
 	case ByStatus:
+	}
+	if f.unusable() {
+		return f.Err.Message
 	}
 	reason := "the provider answered " + strconv.Itoa(f.Status)
 	if f.Err != nil {

@@ -63,6 +63,18 @@ func TestWhatTheClientSeesWhenEveryAttemptFailed(t *testing.T) {
 	}
 }
 
+// TestAnAnswerThatIsNoneIsNotShownAsAStatus: a provider that sends something else with status 200 did not answer 502.
+func TestAnAnswerThatIsNoneIsNotShownAsAStatus(t *testing.T) {
+	f := Stated("p", &chat.ProviderError{Status: 502, Type: "invalid_response", Message: "the provider's answer is not valid JSON", Unusable: true})
+	out := Exhausted([]*Failure{f})
+	if out.Kind != fault.Upstream || out.HTTPStatus() != 502 || out.Public != "no usable answer from provider p: the provider's answer is not valid JSON" {
+		t.Errorf("the client gets %d %q", out.HTTPStatus(), out.Public)
+	}
+	if f.String() != "invalid_answer" || f.Reason() != "the provider's answer is not valid JSON" || f.Result().Outcome != policy.Failed || !f.Retriable() {
+		t.Errorf("got %s, %q, %+v", f, f.Reason(), f.Result())
+	}
+}
+
 func TestK56WhichFailuresGoToTheNextProvider(t *testing.T) {
 	for status, want := range map[int]bool{
 		400: false, 404: false, 405: false, 409: false, 413: false, 415: false, 422: false,

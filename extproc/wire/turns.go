@@ -19,6 +19,12 @@ func Turns(c *chat.Conversation, supported func(*chat.Message) []chat.Part) (ts 
 	return group([]chat.Message{{Role: chat.RoleUser, Parts: c.System}}, supported), true
 }
 
+// NoContent returns the fault for a conversation of which nothing can be sent, by the client's name of its messages.
+func NoContent(c *chat.Conversation) error {
+	field := c.Word("messages")
+	return Invalid(field, "%s: there is no content that can be sent to this provider", field)
+}
+
 // ContinueTurn is a user turn for formats that require one.
 func ContinueTurn() Turn {
 	return Turn{Parts: []chat.Part{{Kind: chat.PartText, Text: "Continue."}}}

@@ -156,5 +156,5 @@ func (r *Reader) JSON() (jsonx.Value, *chat.ProviderError) {
 }
 
 func invalid(kind, message string) *chat.ProviderError {
-	return &chat.ProviderError{Status: http.StatusBadGateway, Type: kind, Message: message}
+	return &chat.ProviderError{Status: http.StatusBadGateway, Type: kind, Message: message, Unusable: true}
 }

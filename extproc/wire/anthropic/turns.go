@@ -12,7 +12,7 @@ import (
 // alternate groups the messages into turns. What cannot be expressed is dropped and named.
 func (w *writer) alternate() (ts []wire.Turn, err error) {
 	if ts, w.soleSystem = wire.Turns(w.Conv, w.supportedParts); len(ts) == 0 {
-		return nil, invalid("messages", "hold no content that can be sent to this provider")
+		return nil, wire.NoContent(w.Conv)
 	}
 	assignCallIDs(ts)
 	return ts, nil

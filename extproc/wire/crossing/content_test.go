@@ -231,3 +231,27 @@ func TestD86EachKindOfPartHasItsClass(t *testing.T) {
 		t.Error("a trace is content")
 	}
 }
+
+// TestARequestWithoutContentIsRefusedByTheClientsName: the fault names the member as the client knows it, whatever the provider calls it.
+func TestARequestWithoutContentIsRefusedByTheClientsName(t *testing.T) {
+	for _, from := range []struct {
+		dialect     wire.Dialect
+		body, field string
+	}{
+		{openai.Dialect{}, `{"model":"m","messages":[{"role":"user","content":""}]}`, "messages"},
+		{anthropic.Dialect{}, `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":[]}]}`, "messages"},
+		{responses.Dialect{}, `{"model":"m","input":[]}`, "input"},
+		{gemini.Dialect{}.ForPath(gemini.Root+"/m:generateContent", ""), `{"contents":[{"parts":[]}]}`, "contents"},
+	} {
+		for _, to := range contentTargets {
+			if to.target.Dialect == from.dialect.Name() {
+				continue
+			}
+			_, _, err := to.encode(decodeContent(t, from.dialect, from.body))
+			var f *fault.Fault
+			if !errors.As(err, &f) || f.Param != from.field || f.Public != from.field+": there is no content that can be sent to this provider" {
+				t.Errorf("%s to %s: got %v, want a fault that names %s", from.dialect.Name(), to.name, err, from.field)
+			}
+		}
+	}
+}

@@ -15,6 +15,7 @@ var words = map[string]string{
 	"document": "inlineData", "max_tokens": "maxOutputTokens", "top_p": "topP", "top_k": "topK", "presence_penalty": "presencePenalty",
 	"frequency_penalty": "frequencyPenalty", "stop_sequences": "stopSequences", "n": "candidateCount", "format": "responseSchema",
 	"effort": "thinkingLevel", "budget_tokens": "thinkingBudget", "tool_choice": "toolConfig", "file_id": "fileData",
+	"messages": "contents",
 }
 
 // readConversation parses a request. What the canonical form lacks is listed in Unmapped: unknown top-level members, and those of contents,

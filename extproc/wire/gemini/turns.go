@@ -13,7 +13,7 @@ import (
 // the results of a turn in the order of their calls.
 func (w *writer) alternate() (ts []wire.Turn, err error) {
 	if ts, w.soleSystem = wire.Turns(w.Conv, w.supportedParts); len(ts) == 0 {
-		return nil, wire.Invalid("contents", "messages hold no content that can be sent to this provider")
+		return nil, wire.NoContent(w.Conv)
 	}
 	if ts[len(ts)-1].Assistant { // the provider begins a new answer instead of continuing this one
 		w.Degrade("prefill")

@@ -59,7 +59,7 @@ func (w *writer) messages() error {
 	}
 	w.turns(w.withSwitch())
 	if len(w.Dst) == start {
-		return wire.Invalid("messages", "messages hold no content that can be sent to this provider")
+		return wire.NoContent(w.Conv)
 	}
 	w.Dst = slices.Delete(w.Dst, start, start+1) // every message starts with a comma, which is removed from the first
 	w.Raw("]")

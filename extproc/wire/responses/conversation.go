@@ -10,7 +10,7 @@ import (
 var words = map[string]string{
 	"thinking": "reasoning", "effort": "reasoning", "budget_tokens": "reasoning", "image": "input_image", "document": "input_file",
 	"stop_sequences": "stop", "user_id": "user", "format": "text", "max_tokens": "max_output_tokens",
-	"tool_use": "function_call", "tool_result": "function_call_output",
+	"tool_use": "function_call", "tool_result": "function_call_output", "messages": "input",
 }
 
 // readConversation parses a request. What the canonical form lacks is listed in Unmapped.

@@ -72,7 +72,7 @@ func (w *writer) conversation() error {
 		w.Raw("}")
 	}
 	if !w.items {
-		return wire.Invalid("messages", "messages hold no content that can be sent to this provider")
+		return wire.NoContent(w.Conv)
 	}
 	w.Raw("]")
 	return nil

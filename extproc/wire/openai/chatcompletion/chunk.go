@@ -133,12 +133,12 @@ func (d *Decoder) choiceObject(position int, v jsonx.Value, whole bool) {
 		}
 	}
 	c, n := d.choice(int(min(number, MaxChoices)))
-	if delta.Exists() || whole || message.IsNull() {
-		if whole {
-			delta = message
-		}
-		d.message(c, n, delta)
-	} else {
+	switch {
+	case whole:
+		d.message(c, n, message, true)
+	case delta.Exists() || message.IsNull():
+		d.message(c, n, delta, false)
+	default:
 		d.finalMessage(c, n, message)
 	}
 	var sequence jsonx.Value
@@ -158,19 +158,22 @@ func (d *Decoder) choiceObject(position int, v jsonx.Value, whole bool) {
 // arguments of calls, or everything.
 func (d *Decoder) finalMessage(c *choice, n int, v jsonx.Value) {
 	if !c.open.Any {
-		d.message(c, n, v)
+		d.message(c, n, v, true)
 		return
 	}
-	for _, call := range v.Get("tool_calls").Each {
-		id, _ := call.Get("id").Str()
-		if t := c.find(call.Get("index"), id); t == nil || !t.args {
-			d.toolCall(c, n, call)
+	for i, v := range v.Get("tool_calls").Each {
+		t := c.continued(v)
+		if t == nil && unmarked(v) && i < len(c.tools) {
+			t = &c.tools[i]
+		}
+		if t == nil || !t.args {
+			d.toolCall(c, n, t, v)
 		}
 	}
 }
 
-// message reads a delta, or the message of a whole answer. Events are emitted in the order in which a client should see the members.
-func (d *Decoder) message(c *choice, n int, v jsonx.Value) {
+// message reads a delta, or a whole message, in which each element of tool_calls is a call. Events are emitted in the order in which a client should see the members.
+func (d *Decoder) message(c *choice, n int, v jsonx.Value, whole bool) {
 	var content, thought, details, refusal, tools, notes jsonx.Value
 	more := false
 	for key, m := range v.Members {
@@ -207,8 +210,12 @@ func (d *Decoder) message(c *choice, n int, v jsonx.Value) {
 	if d.translates {
 		d.annotations(c, n, notes)
 	}
-	for _, call := range tools.Each {
-		d.toolCall(c, n, call)
+	for _, v := range tools.Each {
+		var t *call
+		if !whole {
+			t = c.continued(v)
+		}
+		d.toolCall(c, n, t, v)
 	}
 	if more {
 		d.messageExtras(c, n, v)
@@ -239,9 +246,8 @@ func (d *Decoder) text(c *choice, n int, kind chat.EventKind, v jsonx.Value) {
 	ev.Kind, ev.Index, ev.Choice, ev.Text = kind, c.open.Index, n, t
 }
 
-// toolCall reads one element of tool_calls, which begins or continues a call.
-func (d *Decoder) toolCall(c *choice, n int, v jsonx.Value) {
-	id, _ := v.Get("id").Str()
+// toolCall reads one element of tool_calls, which continues the call t, or begins one if t is nil.
+func (d *Decoder) toolCall(c *choice, n int, t *call, v jsonx.Value) {
 	f := v.Get("function")
 	if f.Kind() != jsonx.Object {
 		if custom := v.Get(chat.CustomTool); custom.Kind() == jsonx.Object {
@@ -251,16 +257,15 @@ func (d *Decoder) toolCall(c *choice, n int, v jsonx.Value) {
 	if kind := v.Get("type"); f.Kind() != jsonx.Object && kind.Kind() == jsonx.String { // a call of the provider's own tool
 		f = jsonx.Value{Raw: append(append([]byte(`{"name":`), kind.Raw...), '}')}
 	}
-	d.call(c, n, v.Get("index"), id, f)
+	d.call(c, n, t, v, f)
 }
 
-// call starts or continues a tool call. f holds its name and arguments, or the input of a custom tool.
-func (d *Decoder) call(c *choice, n int, number jsonx.Value, id string, f jsonx.Value) {
+// call continues the tool call t, or begins the one of the element v if t is nil. f holds its name and arguments, or the input of a custom tool.
+func (d *Decoder) call(c *choice, n int, t *call, v, f jsonx.Value) {
 	args, custom := f.Get("arguments"), ""
 	if input := f.Get("input"); !args.Exists() && input.Exists() {
 		args, custom = input, chat.CustomTool
 	}
-	t := c.find(number, id)
 	switch {
 	case d.Ended:
 		return
@@ -269,7 +274,8 @@ func (d *Decoder) call(c *choice, n int, number jsonx.Value, id string, f jsonx.
 		return
 	case t == nil:
 		d.CloseBlock(&c.open, n)
-		index, ok := number.Int()
+		id, _ := v.Get("id").Str()
+		index, ok := v.Get("index").Int()
 		if !ok {
 			index = int64(len(c.tools))
 		}
@@ -295,8 +301,24 @@ func (d *Decoder) call(c *choice, n int, number jsonx.Value, id string, f jsonx.
 	}
 }
 
-// find returns the call that an element continues; nil if it starts one. Some providers do not number calls, or give all of them the same
-// number: then a new id starts a new call.
+// continued returns the call that an element of a delta continues; nil if it starts one. Some providers do not number calls, or give all of them the
+// same number: then a new id starts a new call. Without ids, too, a name does.
+func (c *choice) continued(v jsonx.Value) *call {
+	if name, _ := v.Get("function").Get("name").Str(); name != "" && unmarked(v) {
+		return nil
+	}
+	id, _ := v.Get("id").Str()
+	return c.find(v.Get("index"), id)
+}
+
+// unmarked reports whether an element of tool_calls has neither a number nor an id.
+func unmarked(v jsonx.Value) bool {
+	id, _ := v.Get("id").Str()
+	_, numbered := v.Get("index").Int()
+	return id == "" && !numbered
+}
+
+// find returns the latest call with this number and id, of which either may be unknown; nil if there is none.
 func (c *choice) find(index jsonx.Value, id string) *call {
 	number, numbered := index.Int()
 	for i := len(c.tools) - 1; i >= 0; i-- {

@@ -107,6 +107,21 @@ var streamRows = []struct {
 		`start c1 up|tool 0 call_c1_0 f|args 0 1|close 0|stop tool|end`,
 	},
 	{
+		"calls without numbers and ids, together and one by one",
+		sse(delta(`"tool_calls":[{"function":{"name":"f","arguments":"1"}},{"id":"","function":{"name":"f","arguments":"2"}}]`),
+			delta(`"tool_calls":[{"function":{"name":"g","arguments":"3"}}]`),
+			delta(`"tool_calls":[{"function":{"name":"","arguments":"4"}}]`),
+			finish("tool_calls"), "[DONE]"),
+		`start c1 up|tool 0 call_c1_0 f|args 0 1|tool 1 call_c1_1 f|args 1 2|tool 2 call_c1_2 g|args 2 3|args 2 4|close 0|close 1|close 2|stop tool|end`,
+	},
+	{
+		"a last message that repeats calls without numbers and ids",
+		sse(delta(`"tool_calls":[{"function":{"name":"f"}},{"function":{"name":"g","arguments":"2"}}]`),
+			`{"id":"c1","model":"up","choices":[{"index":0,"message":{"tool_calls":[{"function":{"name":"f","arguments":"1"}},{"function":{"name":"g","arguments":"2"}}]},"finish_reason":"stop"}]}`,
+			"[DONE]"),
+		`start c1 up|tool 0 call_c1_0 f|tool 1 call_c1_1 g|args 1 2|args 0 1|close 0|close 1|stop tool|end`,
+	},
+	{
 		"two choices",
 		sse(delta(`"content":"a"`), strings.Replace(delta(`"content":"b"`), `"index":0`, `"index":1`, 1),
 			finish("stop"), strings.Replace(finish("length"), `"index":0`, `"index":1`, 1), "[DONE]"),
@@ -215,6 +230,16 @@ func TestAWholeAnswerBecomesEvents(t *testing.T) {
 				`"tool_calls":[{"id":"x","type":"function","function":{"name":"f","arguments":"{\"k\":\"v\"}"}},{"id":"y","function":{"name":"g","arguments":""}}]},` +
 				`"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":10,"completion_tokens":5,"completion_tokens_details":{"reasoning_tokens":2}}}`,
 			`start c1 up|thought 0 "t"|close 0|text 1 "a"|close 1|tool 2 x f|args 2 {"k":"v"}|tool 3 y g|close 2|close 3|stop tool|usage 10+0+0 5/2 final=true|end`,
+		},
+		{
+			"calls without ids",
+			`{"id":"c1","choices":[{"message":{"tool_calls":[{"function":{"name":"f","arguments":"{}"}},{"id":"","function":{"name":"f","arguments":"{\"k\":1}"}}]}}]}`,
+			`start c1 |tool 0 call_c1_0 f|args 0 {}|tool 1 call_c1_1 f|args 1 {"k":1}|close 0|close 1|stop tool|end`,
+		},
+		{
+			"calls with the same id and number",
+			`{"id":"c1","choices":[{"message":{"tool_calls":[{"id":"x","index":0,"function":{"name":"f"}},{"id":"x","index":0,"function":{"name":"g","arguments":"{}"}}]}}]}`,
+			`start c1 |tool 0 x f|tool 1 x g|args 1 {}|close 0|close 1|stop tool|end`,
 		},
 		{"no finish_reason", `{"choices":[{"message":{"content":"a"}}]}`, `start  |text 0 "a"|close 0|stop end|end`},
 		{"no choices (K-93)", `{"id":"c1","choices":[]}`, `error 502 empty  the provider's answer has no choices`},

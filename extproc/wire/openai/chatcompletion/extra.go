@@ -87,7 +87,7 @@ func (d *Decoder) messageExtras(c *choice, n int, v jsonx.Value) {
 		case "role", "content", "reasoning_content", reasoning, reasoningDetails, "refusal", "tool_calls":
 		case "function_call": // the predecessor of tool_calls
 			if m.Kind() == jsonx.Object {
-				d.call(c, n, jsonx.Value{}, "", m)
+				d.call(c, n, c.find(jsonx.Value{}, ""), jsonx.Value{}, m)
 			}
 		case annotations:
 			if !d.translates {
