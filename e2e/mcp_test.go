@@ -515,6 +515,38 @@ func TestB09WhoIsNotServed(t *testing.T) {
 	}
 }
 
+// TestB09ArgumentsInHeaders: a server that requires arguments in headers gets them from clients of all revisions, as the body has them, and no call whose header
+// says something else.
+func TestB09ArgumentsInHeaders(t *testing.T) {
+	t.Parallel()
+	one := newMCPServer(t, "one", mcp.StreamableHTTPOptions{Stateless: true}, "2026-07-28")
+	one.sdk.AddTool(&mcp.Tool{Name: "query", InputSchema: json.RawMessage(`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`)}, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(r.Params.Arguments)}}}, nil
+	})
+	g := gateway.Run(t, gateway.Options{Config: fmt.Sprintf("mcp: {servers: {one: {url: %q}}}\npipeline: {firewall: {rules: [{id: home, tools: [mcp/one/query], condition: \"args.region == 'eu'\"}]}}\n", one.URL)})
+	for _, revision := range mcpRevisions {
+		c := mcpClient(t, g, "/mcp", g.Key, revision, nil)
+		toolNames(t, c) // as clients learn which headers to send
+		if got := callText(t, c, "one__query", map[string]any{"region": "eu"}); got != `{"region":"eu"}` {
+			t.Errorf("%s: %s", revision, got)
+		}
+	}
+	if values, _ := one.headers("Mcp-Param-Region"); !slices.Equal(values, slices.Repeat([]string{"eu"}, len(mcpRevisions))) {
+		t.Errorf("the server gets %v", values)
+	}
+	const call = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"one__query","arguments":{"region":"eu"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`
+	before := calls(one)
+	for _, header := range []string{"Mcp-Param-Region: us", "Mcp-Param-Region: EU", "X-None: 1", "Mcp-Param-Region: eu\nMcp-Param-Zone: us"} {
+		lines := append(strings.Split(header, "\n"), "Mcp-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: one__query")
+		if a := rpc(t, g, "", "", call, lines...); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, `"code":-32020,"message":"the header Mcp-Param-`) {
+			t.Errorf("%s: %d %s", header, a.Status, a.Body)
+		}
+	}
+	if calls(one) != before {
+		t.Error("the server gets a call whose header differs")
+	}
+}
+
 // TestB09TheExampleInTheDocument works as docs/mcp.md shows it, with the addresses of the test's servers.
 func TestB09TheExampleInTheDocument(t *testing.T) {
 	t.Parallel()

@@ -20,8 +20,13 @@ func (x *exchange) callNamed(ctx context.Context) *rpcError {
 		return &rpcError{code: codeParams, message: "there is no " + kindOf(x.method) + " of this name"}
 	}
 	k := &call{x.Gateway, x.caller, s, x.session}
+	var repeated http.Header
 	if x.method == "tools/call" {
-		if f := x.check(ctx, k, name); f != nil {
+		f := x.check(ctx, k, name)
+		if f == nil {
+			repeated, f = x.repeated(ctx, k, name)
+		}
+		if f != nil {
 			return f
 		}
 	}
@@ -31,7 +36,7 @@ func (x *exchange) callNamed(ctx context.Context) *rpcError {
 	}
 	var e jsonx.Edits
 	e.Set(&doc, "name", jsonx.AppendString(nil, name))
-	return x.forward(ctx, k, e.AppendTo(nil, &doc), name)
+	return x.forward(ctx, k, request{method: x.method, name: name, params: e.AppendTo(nil, &doc), header: repeated})
 }
 
 func kindOf(method string) string {
@@ -58,11 +63,8 @@ func (x *exchange) find(full string) (*Server, string) {
 // check refuses a call that the operator does not allow.
 func (x *exchange) check(ctx context.Context, k *call, tool string) *rpcError {
 	why := x.caller.Rules.Refuses(k.server, tool, k.knows(tool), x.params.Get("arguments").Raw, func() ([]byte, bool) {
-		l, err := k.link(ctx)
-		if err != nil {
-			return nil, false
-		}
-		return k.schema(ctx, l, tool)
+		raw, ok, err := k.schema(ctx, tool)
+		return raw, ok && err == nil
 	})
 	if why == nil {
 		return nil
@@ -79,8 +81,42 @@ func (x *exchange) check(ctx context.Context, k *call, tool string) *rpcError {
 	return f
 }
 
+// repeated returns the headers that repeat arguments of a call, which a server of the modern revision may require. A client of that revision has sent the same.
+func (x *exchange) repeated(ctx context.Context, k *call, tool string) (http.Header, *rpcError) {
+	began := time.Now()
+	l, err := k.link(ctx)
+	if err != nil {
+		k.measure(x.method, began, err)
+		return nil, k.failed502(err)
+	}
+	var sent http.Header
+	if x.modern {
+		sent = x.r.Header
+	}
+	sends := false
+	for name := range sent {
+		sends = sends || strings.HasPrefix(name, paramPrefix)
+	}
+	if !sends && !l.modern() {
+		return nil, nil
+	}
+	schema, _, err := k.schema(ctx, tool)
+	if err != nil && sends {
+		return nil, k.failed502(err)
+	}
+	p, ok := paramsOf(schema)
+	if !ok {
+		return nil, &rpcError{code: codeParams, message: "the server defines this tool as the protocol does not allow it (" + paramMember + ")"}
+	}
+	out, wrong := p.headers(x.params.Get("arguments"), sent)
+	if wrong != "" {
+		return nil, mismatch(wrong)
+	}
+	return out, nil
+}
+
 // forward sends the request to a server, and passes on what that answers.
-func (x *exchange) forward(ctx context.Context, k *call, params jsonx.Raw, name string) (f *rpcError) {
+func (x *exchange) forward(ctx context.Context, k *call, r request) (f *rpcError) {
 	began := time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -91,7 +127,7 @@ func (x *exchange) forward(ctx context.Context, k *call, params jsonx.Raw, name 
 	}
 	ctx, heard, stop := k.quietly(ctx)
 	defer stop()
-	err := x.relay(ctx, k, request{method: x.method, name: name, params: params, header: x.paramHeaders()}, heard)
+	err := x.relay(ctx, k, r, heard)
 	k.measure(x.method, began, err)
 	if err == nil || err == errServer { //nolint:errorlint // it is never wrapped
 		return nil
@@ -199,22 +235,4 @@ func (x *exchange) event(b []byte) {
 	}
 	_, _ = x.w.Write(sse.AppendEvent(nil, "message", b)) // the request's context is over if the client has disconnected
 	_ = http.NewResponseController(x.w).Flush()
-}
-
-// paramHeaders are the headers in which a client repeats arguments, for servers that ask for it.
-func (x *exchange) paramHeaders() http.Header {
-	const prefix = "Mcp-Param-"
-	var out http.Header
-	if !x.modern {
-		return nil
-	}
-	for name, values := range x.r.Header {
-		if strings.HasPrefix(name, prefix) {
-			if out == nil {
-				out = http.Header{}
-			}
-			out[name] = values
-		}
-	}
-	return out
 }

@@ -98,17 +98,22 @@ func (k *call) list(ctx context.Context, method string) (items []item, err error
 			k.failed.Store(k.server.Key, time.Now())
 		}
 	}()
+	_, items, err = k.fetch(own, method)
+	return items, err
+}
+
+// fetch gets all pages of a list, in a new session if the server has lost the old one.
+func (k *call) fetch(ctx context.Context, method string) (l *link, items []item, err error) {
 	for again := true; ; again = false {
-		l, err := k.link(own)
-		if err != nil {
-			return nil, err
+		if l, err = k.link(ctx); err != nil {
+			return nil, nil, err
 		}
-		items, err := k.pages(own, l, method)
-		if f, ok := err.(failure); ok && f.lost && again { //nolint:errorlint // as above
+		items, err = k.pages(ctx, l, method)
+		if f, ok := err.(failure); ok && f.lost && again { //nolint:errorlint // it is never wrapped
 			k.forget(l)
 			continue
 		}
-		return items, err
+		return l, items, err
 	}
 }
 
@@ -150,7 +155,7 @@ func (k *call) pages(ctx context.Context, l *link, method string) (items []item,
 			if len(items) == maxItems {
 				return nil, failure{why: tooLarge}
 			}
-			if i, ok := itemOf(v, of.named); ok {
+			if i, ok := itemOf(v, of.named); ok && k.exists(&i) {
 				items = append(items, i)
 			}
 		}
@@ -188,6 +193,15 @@ func itemOf(v jsonx.Value, named bool) (i item, ok bool) {
 	}
 	i.name, ok = i.doc.Get("name").Str()
 	return i, ok && isName(i.name)
+}
+
+// exists reports whether an item exists for clients: a tool whose schema the protocol does not allow does not.
+func (k *call) exists(i *item) bool {
+	_, ok := paramsOf(i.doc.Get("inputSchema").Raw)
+	if !ok {
+		k.Log.Warn("an MCP server's tool is left out: its schema does not have "+paramMember+" as the protocol allows", "server", k.server.Name, "tool", i.name)
+	}
+	return ok
 }
 
 func scan(v jsonx.Value) (jsonx.Doc, bool) {
@@ -267,15 +281,19 @@ type schemas struct {
 // schemaAge is how long the schemas of tools are used before they are read again.
 const schemaAge = time.Minute
 
-// schema returns the schema of a tool's arguments; ok is false if the server does not have the tool, or does not say so.
-func (k *call) schema(ctx context.Context, l *link, tool string) (raw []byte, ok bool) {
+// schema returns the schema of a tool's arguments, nil without one; ok is false if the server does not have the tool. The error is a failure.
+func (k *call) schema(ctx context.Context, tool string) (raw []byte, ok bool, err error) {
+	own, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	l, err := k.link(own)
+	if err != nil {
+		return nil, false, err
+	}
 	all := l.tools.Load()
 	if all == nil || time.Since(all.at) > schemaAge {
-		own, cancel := context.WithTimeout(ctx, listTime)
-		defer cancel()
-		items, err := k.pages(own, l, "tools/list")
+		l, items, err := k.fetch(own, "tools/list")
 		if err != nil {
-			return nil, false
+			return nil, false, err
 		}
 		all = &schemas{at: time.Now(), of: make(map[string]jsonx.Raw, len(items))}
 		for i := range items {
@@ -284,5 +302,5 @@ func (k *call) schema(ctx context.Context, l *link, tool string) (raw []byte, ok
 		l.tools.Store(all)
 	}
 	schema, ok := all.of[tool]
-	return schema, ok
+	return schema, ok, nil
 }

@@ -79,11 +79,13 @@ func unsupported(version string) *rpcError {
 	}
 }
 
+// mismatch is the error of a request whose header does not say what its body says.
+func mismatch(header string) *rpcError {
+	return &rpcError{status: http.StatusBadRequest, code: codeHeaderMismatch, message: "the header " + header + " is missing, or differs from the body"}
+}
+
 // openModern checks that the headers of a request say what its body says, as intermediaries rely on them.
 func (x *exchange) openModern(version string, named jsonx.Value) *rpcError {
-	mismatch := func(header string) *rpcError {
-		return &rpcError{status: http.StatusBadRequest, code: codeHeaderMismatch, message: "the header " + header + " is missing, or differs from the body"}
-	}
 	switch {
 	case !named.Equal(version):
 		return mismatch(headerVersion)
@@ -133,7 +135,7 @@ func (x *exchange) answer(ctx context.Context) *rpcError {
 			if of, ok := nameMembers[x.method]; ok {
 				name, _ = x.params.Get(of).Str()
 			}
-			return x.forward(ctx, &call{x.Gateway, x.caller, s, x.session}, x.params.Raw, name)
+			return x.forward(ctx, &call{x.Gateway, x.caller, s, x.session}, request{method: x.method, name: name, params: x.params.Raw})
 		}
 	}
 	if of, ok := listings[x.method]; ok && (of.named || x.caller.Single != "") {

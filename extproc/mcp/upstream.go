@@ -207,6 +207,11 @@ func encodeName(name string) string {
 
 // decodeName is the inverse of encodeName; ok is false for a value that nobody encodes.
 func decodeName(value string) (name string, ok bool) {
+	for _, c := range []byte(value) {
+		if (c < 0x20 || c > 0x7e) && c != '\t' {
+			return "", false
+		}
+	}
 	in, ok := strings.CutPrefix(value, base64Start)
 	if !ok {
 		return value, true
