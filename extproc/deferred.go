@@ -37,19 +37,19 @@ func (x *exchange) acceptDeferred(ctx context.Context) error {
 		return fault.New(fault.Unavailable, "requests cannot be stored at the moment", err)
 	}
 	held := x.bill.Held()
-	if err := x.bill.Stand(ctx, owner, x.Request.InputTokens); err != nil {
+	if err := x.bill.ConvertToStandingHold(ctx, owner, x.Request.InputTokens); err != nil {
 		return err
 	}
 	deadline := x.Started.Add(x.deferral.by)
 	if err := x.funds.StandSession(ctx, deadline.Add(afterDeadline)); err != nil {
-		return errors.Join(fault.New(fault.Unavailable, "requests cannot be stored at the moment", err), x.gw.Ledger.ReleaseStanding(context.WithoutCancel(ctx), x.ID))
+		return errors.Join(fault.New(fault.Unavailable, "requests cannot be stored at the moment", err), x.gw.Ledger.ReleaseStandingHold(context.WithoutCancel(ctx), x.ID))
 	}
 	r := deferred.Request{
 		ID: x.ID, Account: x.Principal.Account, Dialect: x.Head.Dialect(), Subsystem: x.Hints.Subsystem, Prepaid: x.Principal.Prepaid, Held: held, Secret: later.IsSecret(&x.View),
 		Deadline: deadline, Head: later.StoredHead(x.Head, x.Hints.SessionID), Body: x.deferral.body,
 	}
 	if err := s.Add(ctx, &r); err != nil {
-		return errors.Join(later.NotStored(err), x.funds.FreeSession(ctx), x.gw.Ledger.ReleaseStanding(context.WithoutCancel(ctx), x.ID))
+		return errors.Join(later.NotStored(err), x.funds.FreeSession(ctx), x.gw.Ledger.ReleaseStandingHold(context.WithoutCancel(ctx), x.ID))
 	}
 	h := append(x.report.IDHeaders(), header.Field{Name: "content-type", Value: header.JSON}, header.Field{Name: "cache-control", Value: "no-store"})
 	return x.reply(stream.Reply{Status: http.StatusAccepted, Header: h, Body: api.DeferredBody(r.Dialect, r.ID, "deferred", r.Deadline)})

@@ -86,7 +86,7 @@ func (x *exchange) findModality(ctx context.Context, r *modality.Request) error 
 	}
 	x.Found, x.Intent = decided.Order, built.Intent
 	for _, filter := range []func() error{
-		func() error { return modality.FilterByModel(&x.View, r) }, x.FilterByPayer, func() error { return x.FilterByStored(ctx, x.gw.Ledger.KeptOf) },
+		func() error { return modality.FilterByModel(&x.View, r) }, x.FilterByPayer, func() error { return x.FilterByStored(ctx, x.gw.Ledger.StoredResources) },
 		func() error { return modality.FilterByPrice(&x.View, r) }, x.funds.FilterBySession, x.CheckKeyless,
 	} {
 		if err := filter(); err != nil {

@@ -110,7 +110,7 @@ func (x *exchange) decide(ctx context.Context) error {
 	if err := x.FilterByPayer(); err != nil {
 		return err
 	}
-	if err := x.FilterByStored(ctx, x.gw.Ledger.KeptOf); err != nil {
+	if err := x.FilterByStored(ctx, x.gw.Ledger.StoredResources); err != nil {
 		return err
 	}
 	if err := x.FilterByPrice(); err != nil {

@@ -75,7 +75,7 @@ func (x *exchange) recordStoredOwners(ctx context.Context, a *reading.Answer) er
 	if x.StoredAt(&a.By) && a.ID != "" {
 		ids = append(ids, a.ID)
 	}
-	return x.gw.Ledger.Keep(context.WithoutCancel(ctx), passthrough.Owned(x.Principal.Account, a.By.Provider, ids)...)
+	return x.gw.Ledger.AddStoredResources(context.WithoutCancel(ctx), passthrough.Owned(x.Principal.Account, a.By.Provider, ids)...)
 }
 
 // storedByProvider reports whether the provider stored anything with its answer whose owner has to be recorded.

@@ -90,7 +90,7 @@ func forgiveCommand() *cobra.Command {
 	settings.Flag(c)
 	_ = c.MarkFlagRequired("reason") // fails only for an unknown flag
 	c.RunE = withBooks(func(c *cobra.Command, api *http.Client, args []string) error {
-		f := admin.Forgiveness{Reason: admin.Set(reason)}
+		f := admin.ForgiveRequest{Reason: admin.Set(reason)}
 		if (len(args) == 1) == c.Flags().Changed("payer") {
 			return fmt.Errorf("%s takes the id of a request, or --payer, and not both; `bardo payments --state failed` lists losses", c.CommandPath())
 		}
@@ -99,7 +99,7 @@ func forgiveCommand() *cobra.Command {
 		} else {
 			f.Payer = admin.Set(payer)
 		}
-		done, err := adminapi.Call[admin.Forgiven](c.Context(), api, http.MethodPost, "/payments/forgive", &f)
+		done, err := adminapi.Call[admin.ForgiveResult](c.Context(), api, http.MethodPost, "/payments/forgive", &f)
 		if err != nil {
 			return err
 		}
@@ -111,11 +111,11 @@ func forgiveCommand() *cobra.Command {
 	return c
 }
 
-func printForgiven(c *cobra.Command, f *admin.Forgiven) error {
+func printForgiven(c *cobra.Command, f *admin.ForgiveResult) error {
 	var b strings.Builder
 	for i := range f.Losses {
 		l := &f.Losses[i]
-		fmt.Fprintf(&b, "request %s  cost %s, forgiven %s (%s: %s)\n", cli.Printable(l.Request), cli.Dollars(l.Cost), cli.Dollars(l.Pardon.Amount), l.Pardon.At.UTC().Format(time.RFC3339), cli.Printable(l.Pardon.Reason))
+		fmt.Fprintf(&b, "request %s  cost %s, forgiven %s (%s: %s)\n", cli.Printable(l.Request), cli.Dollars(l.Cost), cli.Dollars(l.Forgiveness.Amount), l.Forgiveness.At.UTC().Format(time.RFC3339), cli.Printable(l.Forgiveness.Reason))
 	}
 	if f.Repeated {
 		fmt.Fprintln(&b, "nothing changed: all of that was forgiven before")

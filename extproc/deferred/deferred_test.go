@@ -160,8 +160,8 @@ func (*world) Idle() bool { return false }
 // Draining implements Runner.
 func (*world) Draining() bool { return false }
 
-// ReleaseStanding implements Books.
-func (w *world) ReleaseStanding(_ context.Context, id string) error {
+// ReleaseStandingHold implements Books.
+func (w *world) ReleaseStandingHold(_ context.Context, id string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.point()
@@ -169,8 +169,8 @@ func (w *world) ReleaseStanding(_ context.Context, id string) error {
 	return nil
 }
 
-// Standing implements Books.
-func (w *world) Standing(context.Context, string) (ids []string, err error) {
+// RequestsWithStandingHold implements Books.
+func (w *world) RequestsWithStandingHold(context.Context, string) (ids []string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id := range w.standing {
@@ -186,8 +186,8 @@ func (w *world) Charged(_ context.Context, _ policy.Account, id string) (bool, e
 	return w.charged[id] > 0, nil
 }
 
-// ReserveStanding implements Books.
-func (w *world) ReserveStanding(_ context.Context, _ policy.Account, id string, amount policy.Micro, _ string) error {
+// ReserveStandingHold implements Books.
+func (w *world) ReserveStandingHold(_ context.Context, _ policy.Account, id string, amount policy.Micro, _ string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.standing[id] = amount

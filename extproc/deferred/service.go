@@ -65,11 +65,11 @@ type Served struct {
 
 // Books reserve the money of requests. Safe for concurrent use.
 type Books interface {
-	ReleaseStanding(ctx context.Context, requestID string) error
-	Standing(ctx context.Context, owner string) ([]string, error)
+	ReleaseStandingHold(ctx context.Context, requestID string) error
+	RequestsWithStandingHold(ctx context.Context, owner string) ([]string, error)
 	Charged(ctx context.Context, account policy.Account, requestID string) (bool, error)
-	// ReserveStanding makes a standing reservation for a request, on behalf of owner.
-	ReserveStanding(ctx context.Context, account policy.Account, requestID string, amount policy.Micro, owner string) error
+	// ReserveStandingHold makes a standing reservation for a request, on behalf of owner.
+	ReserveStandingHold(ctx context.Context, account policy.Account, requestID string, amount policy.Micro, owner string) error
 }
 
 // Options are the times and limits of deferred requests. All are positive.
@@ -381,7 +381,7 @@ func (s *Service) drop(r *Request) {
 
 // release releases a request's standing reservation. If that fails, reconcile does it later.
 func (s *Service) release(ctx context.Context, id string) {
-	if err := s.Books.ReleaseStanding(context.WithoutCancel(ctx), id); err != nil {
+	if err := s.Books.ReleaseStandingHold(context.WithoutCancel(ctx), id); err != nil {
 		s.Log.Warn("what was held for a deferred request was not given back yet", "request", id, "error", err)
 	}
 }

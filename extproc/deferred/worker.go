@@ -119,7 +119,7 @@ func (w *worker) reconcile(ctx context.Context) error {
 // reconcile matches the ledger's standing reservations with the requests: it restores missing ones and releases those of requests that are over. A
 // killed gateway may leave either behind. first: no request is being accepted, so every reservation without a request is released.
 func (s *Service) reconcile(ctx context.Context, st *Store, first bool) error {
-	standing, err := s.Books.Standing(ctx, st.Owner())
+	standing, err := s.Books.RequestsWithStandingHold(ctx, st.Owner())
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (s *Service) reconcile(ctx context.Context, st *Store, first bool) error {
 func (s *Service) restore(ctx context.Context, st *Store, r *Request) {
 	charged, err := s.Books.Charged(ctx, r.Account, r.ID)
 	if err == nil && !charged {
-		err = s.Books.ReserveStanding(ctx, r.Account, r.ID, r.Held, st.Owner())
+		err = s.Books.ReserveStandingHold(ctx, r.Account, r.ID, r.Held, st.Owner())
 	}
 	if err != nil {
 		s.Log.Warn("the money of a deferred request is not held at the moment", "request", r.ID, "error", err)

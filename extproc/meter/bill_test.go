@@ -56,12 +56,12 @@ func (p *books) Record(c ledger.Charge) error {
 
 func (p *books) Release(*ledger.Hold) { p.released++ }
 
-func (p *books) Stand(_ context.Context, _ *ledger.Hold, owner string) error {
+func (p *books) ConvertToStandingHold(_ context.Context, _ *ledger.Hold, owner string) error {
 	p.owner = owner
 	return nil
 }
 
-func (p *books) TakeStanding(context.Context, policy.Account, string) (*ledger.Hold, error) {
+func (p *books) TakeStandingHold(context.Context, policy.Account, string) (*ledger.Hold, error) {
 	p.taken++
 	return &ledger.Hold{}, nil
 }

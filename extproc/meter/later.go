@@ -14,8 +14,8 @@ import (
 
 // Lasting is implemented by payers whose reservation can outlive the request's connection.
 type Lasting interface {
-	// Stand converts the reservation to a standing one, which owner releases or charges later.
-	Stand(ctx context.Context, owner string) error
+	// ConvertToStandingHold converts the reservation to a standing one, which owner releases or charges later.
+	ConvertToStandingHold(ctx context.Context, owner string) error
 }
 
 var (
@@ -23,25 +23,25 @@ var (
 	_ Lasting = postpaid{}
 )
 
-// Stand implements Lasting.
-func (p *prepaid) Stand(ctx context.Context, owner string) error {
+// ConvertToStandingHold implements Lasting.
+func (p *prepaid) ConvertToStandingHold(ctx context.Context, owner string) error {
 	if p.hold == nil {
 		return nil
 	}
-	return p.books.Stand(ctx, p.hold, owner)
+	return p.books.ConvertToStandingHold(ctx, p.hold, owner)
 }
 
-// Stand implements Lasting: nothing was reserved.
-func (postpaid) Stand(context.Context, string) error { return nil }
+// ConvertToStandingHold implements Lasting: nothing was reserved.
+func (postpaid) ConvertToStandingHold(context.Context, string) error { return nil }
 
-// Stand ends the bill of a deferred request: its reservation stands for owner, and its input counts against the caller's allowance. A payer that must
-// be present for the charge is refused.
-func (b *Bill) Stand(ctx context.Context, owner string, input int64) error {
+// ConvertToStandingHold ends the bill of a deferred request: its reservation becomes a standing hold of owner, and its input counts against the caller's
+// allowance. A payer that must be present for the charge is refused.
+func (b *Bill) ConvertToStandingHold(ctx context.Context, owner string, input int64) error {
 	p, ok := b.payer.(Lasting)
 	if !ok {
 		return fault.Newf(fault.InvalidRequest, "X-Bardo-Defer: a request with a payment of its own cannot be deferred: use an API key")
 	}
-	if err := p.Stand(ctx, owner); err != nil {
+	if err := p.ConvertToStandingHold(ctx, owner); err != nil {
 		return unpaid(err)
 	}
 	b.countAccepted(input)
@@ -82,7 +82,7 @@ func (p *standing) ReserveNow(_ string, amount policy.Micro) bool {
 // Settle takes the standing reservation and charges it.
 func (p *standing) Settle(ctx context.Context, c ledger.Charge, owed bool) (ledger.Receipt, error) {
 	if p.hold == nil && owed {
-		h, err := p.books.TakeStanding(ctx, p.account, c.RequestID)
+		h, err := p.books.TakeStandingHold(ctx, p.account, c.RequestID)
 		if err != nil {
 			return ledger.Receipt{}, err
 		}

@@ -14,7 +14,7 @@ import (
 // TestADeferredRequestIsChargedToWhatStands: its run reserves nothing and refuses nothing, and takes the standing reservation once, when it charges.
 func TestADeferredRequestIsChargedToWhatStands(t *testing.T) {
 	b, p := open(t, &request{most: 1000}, 0)
-	if err := b.Stand(t.Context(), "me", 7); err != nil || p.owner != "me" || b.Held() != policy.USD {
+	if err := b.ConvertToStandingHold(t.Context(), "me", 7); err != nil || p.owner != "me" || b.Held() != policy.USD {
 		t.Fatalf("%v, stands for %q, held %s", err, p.owner, b.Held())
 	}
 	m := New(quota.New(quota.Options{}), p, budget.NewMeter(budget.Options{}))
@@ -53,7 +53,7 @@ type oneTime struct{ Payer }
 
 func TestWhoPaysByRequestCannotBeDeferred(t *testing.T) {
 	b := &Bill{payer: oneTime{}}
-	if err := b.Stand(context.Background(), "me", 1); err == nil {
+	if err := b.ConvertToStandingHold(context.Background(), "me", 1); err == nil {
 		t.Error("no error")
 	}
 }

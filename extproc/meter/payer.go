@@ -66,10 +66,10 @@ type Books interface {
 	Record(c ledger.Charge) error
 	// Release ends a reservation without a charge. It ignores nil, and a reservation that has ended.
 	Release(h *ledger.Hold)
-	// Stand converts a reservation to one that outlives the gateway.
-	Stand(ctx context.Context, h *ledger.Hold, owner string) error
-	// TakeStanding makes a standing reservation this gateway's again; an empty one if there is none.
-	TakeStanding(ctx context.Context, account policy.Account, requestID string) (*ledger.Hold, error)
+	// ConvertToStandingHold converts a reservation to one that outlives the gateway.
+	ConvertToStandingHold(ctx context.Context, h *ledger.Hold, owner string) error
+	// TakeStandingHold makes a standing reservation this gateway's again; an empty one if there is none.
+	TakeStandingHold(ctx context.Context, account policy.Account, requestID string) (*ledger.Hold, error)
 }
 
 // PayerOf returns the payer of a principal's request: its key's balance, or postpaid.

@@ -73,7 +73,7 @@ func TestAQuotaCountsAllCallsOfARequest(t *testing.T) {
 				t.Fatal(err)
 			}
 			if row.accept {
-				if err := b.Stand(t.Context(), "me", 4); err != nil {
+				if err := b.ConvertToStandingHold(t.Context(), "me", 4); err != nil {
 					t.Fatal(err)
 				}
 				b.Release()

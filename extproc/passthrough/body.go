@@ -32,7 +32,7 @@ func (c *call) checkBody(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	known, err := c.s.Ledger.KeptOf(ctx, stored.Names(refs))
+	known, err := c.s.Ledger.StoredResources(ctx, stored.Names(refs))
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ import (
 // creator gets the answer.
 func (c *call) settle(ctx context.Context, body []byte) ([]byte, error) {
 	if c.Head.Method == http.MethodDelete && c.path.rest == "" {
-		return body, c.s.Ledger.Drop(ctx, c.path.name())
+		return body, c.s.Ledger.RemoveStoredResource(ctx, c.path.name())
 	}
 	doc, err := jsonx.Scan(body)
 	switch {
@@ -69,7 +69,7 @@ func (c *call) recordOwner(ctx context.Context, doc *jsonx.Doc, members ...strin
 			}
 		}
 	}
-	return c.s.Ledger.Keep(ctx, Owned(c.Account, c.id, ids)...)
+	return c.s.Ledger.AddStoredResources(ctx, Owned(c.Account, c.id, ids)...)
 }
 
 // filterOwned removes resources of others from a list. Only the page cursors are kept besides, so that the next page can be requested.
@@ -83,7 +83,7 @@ func (c *call) filterOwned(ctx context.Context, doc *jsonx.Doc) ([]byte, error) 
 	for _, v := range data.Each {
 		ids = stored.AppendID(ids, v.Get(name).Raw)
 	}
-	known, err := c.s.Ledger.KeptOf(ctx, ids)
+	known, err := c.s.Ledger.StoredResources(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -171,10 +171,10 @@ func ReadRefs(doc *jsonx.Doc) ([]stored.Ref, error) {
 }
 
 // Owned returns the ledger entries for resources that an account created at a provider.
-func Owned(account policy.Account, at policy.ProviderID, ids []string) []ledger.Kept {
-	resources := make([]ledger.Kept, len(ids))
+func Owned(account policy.Account, at policy.ProviderID, ids []string) []ledger.StoredResource {
+	resources := make([]ledger.StoredResource, len(ids))
 	for i, id := range ids {
-		resources[i] = ledger.Kept{ID: id, Account: account, Provider: at}
+		resources[i] = ledger.StoredResource{ID: id, Account: account, Provider: at}
 	}
 	return resources
 }

@@ -122,7 +122,7 @@ func (c *call) choose(ctx context.Context) error {
 		id = policy.ProviderID(named)
 	}
 	if name := c.path.name(); name != "" {
-		k, ok, err := c.s.Ledger.Kept(ctx, name)
+		k, ok, err := c.s.Ledger.StoredResource(ctx, name)
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ import (
 
 // FilterByStored removes the candidates that cannot serve the resources that the request names. owners returns the owner of each known id. The error
 // is a fault if a resource belongs to another account, or no candidate can access it.
-func (v *View) FilterByStored(ctx context.Context, owners func(context.Context, []string) (map[string]ledger.Kept, error)) error {
+func (v *View) FilterByStored(ctx context.Context, owners func(context.Context, []string) (map[string]ledger.StoredResource, error)) error {
 	if v.OwnKey.IsSet() || !v.namesStored() {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (v *View) takesAddresses(to policy.Resolution) bool {
 
 // filterByReference removes the candidates that cannot serve one reference. A resource is served by the provider that stores it. An item of a
 // response may also be sent in another format, which omits its id.
-func (v *View) filterByReference(r *stored.Ref, known map[string]ledger.Kept) error {
+func (v *View) filterByReference(r *stored.Ref, known map[string]ledger.StoredResource) error {
 	k, made := known[r.ID]
 	mine := made && k.Account == v.Principal.Account && v.isKnown()
 	unavailable := func(to policy.Resolution) bool { return !mine || to.Provider != k.Provider }

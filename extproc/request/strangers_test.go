@@ -30,7 +30,7 @@ func TestAPaymentReachesNoKeyOfAUser(t *testing.T) {
 
 // Resources of callers without a key are theirs, and not an unknown payer's.
 func TestAPayerWhoIsNotKnownOwnsNothing(t *testing.T) {
-	known := map[string]ledger.Kept{"anybody's": {Provider: "p"}, "w's": {Provider: "p", Account: "w"}}
+	known := map[string]ledger.StoredResource{"anybody's": {Provider: "p"}, "w's": {Provider: "p", Account: "w"}}
 	for _, row := range []struct {
 		account policy.Account
 		pays    bool

@@ -130,7 +130,7 @@ func (c *Counter) Quote(h header.List, s meter.Subject) (policy.Principal, meter
 func (c *Counter) challenge(s meter.Subject, price, credit policy.Micro, refusal *pay.Refusal) error {
 	t, e := c.till.Terms, s.Estimate()
 	q := pay.Quote{Amount: t.Price(price), Digest: s.Digest(), Expires: c.till.Now().Add(t.QuoteTTL)}
-	signed := c.till.Seal.Sign(q)
+	signed := c.till.Signer.Sign(q)
 	whole := q.Amount
 	q.Amount = max(whole-credit, t.MinPrice, 1)
 	o := pay.Offer{

@@ -66,7 +66,7 @@ func open(t *testing.T) *counter {
 	t.Cleanup(func() { _ = errors.Join(b.Close(), l.Close()) })
 	terms := &pay.Terms{Network: pay.Network{ID: 84532, Name: "base-sepolia"}, Asset: pay.Token{Name: "USD Coin", Version: "2"}, Fee: 1000, QuoteTTL: time.Minute, ServeTime: time.Minute, Margin: time.Minute}
 	c := &chain{}
-	tl := till.New(till.Options{Terms: terms, Seal: pay.NewSeal([]byte("s"), terms), Chain: c, Book: b, Ledger: l, Limits: book.Limits{Exposure: 50_000}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	tl := till.New(till.Options{Terms: terms, Signer: pay.NewQuoteSigner([]byte("s"), terms), Chain: c, Book: b, Ledger: l, Limits: book.Limits{Exposure: 50_000}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	return &counter{Counter: New(tl, l, Options{SettleWait: time.Millisecond, Checks: 1}), chain: c, books: l, book: b}
 }
 

@@ -30,7 +30,7 @@ type batched struct {
 
 // isPlain reports whether a charge can be applied together with others: it has no loss and its gateway's block pays all of it.
 func (c *batched) isPlain() bool {
-	if c.entry.Charge == nil || len(c.entry.Kept) > 0 {
+	if c.entry.Charge == nil || len(c.entry.Resources) > 0 {
 		return false
 	}
 	return !c.entry.Prepaid || !c.entry.Open && c.entry.Paid == c.entry.Charge.Amount

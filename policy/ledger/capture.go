@@ -214,7 +214,7 @@ func (b *book) pay(e *chargelog.Entry, f source) (paid, left policy.Micro, err e
 		return 0, left, err
 	}
 	if e.Standing > 0 {
-		if err := b.freeStanding(e.Charge.RequestID, f.account); err != nil {
+		if err := b.endStandingHold(e.Charge.RequestID, f.account); err != nil {
 			return 0, 0, err
 		}
 	}
@@ -236,8 +236,8 @@ func (b *book) pay(e *chargelog.Entry, f source) (paid, left policy.Micro, err e
 	return amount, left, err
 }
 
-// freeStanding ends the standing hold of a request that is being charged. The charge takes precedence over the account's debt.
-func (b *book) freeStanding(request string, account int64) error {
+// endStandingHold ends the standing hold of a request that is being charged. The charge takes precedence over the account's debt.
+func (b *book) endStandingHold(request string, account int64) error {
 	var amount policy.Micro
 	err := b.Row(`DELETE FROM standing WHERE request = ? AND account = ? RETURNING micro`, request, account).Scan(&amount)
 	if errors.Is(err, sql.ErrNoRows) { // released by an operator

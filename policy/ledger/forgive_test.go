@@ -11,9 +11,9 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-func forgiven(t testing.TB, l *Ledger, refs ...string) Forgiven {
+func forgiven(t testing.TB, l *Ledger, refs ...string) ForgiveResult {
 	t.Helper()
-	f, err := l.Forgive(t.Context(), wallet, Forgiveness{Refs: refs, Via: "socket", Reason: "our node was away"})
+	f, err := l.Forgive(t.Context(), wallet, ForgiveRequest{Refs: refs, Via: "socket", Reason: "our node was away"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestALossIsForgivenOnce(t *testing.T) {
 		if f.Again != (again == 1) || f.Amount != policy.Micro(5000*(1-again)) || f.Owed != 0 || len(f.Losses) != 1 {
 			t.Errorf("%+v", f)
 		}
-		p := f.Losses[0].Pardon
+		p := f.Losses[0].Forgiveness
 		if p == nil || p.Amount != 5000 || p.Via != "socket" || p.Reason != "our node was away" || time.Since(p.At) > time.Minute {
 			t.Errorf("%+v", p)
 		}
@@ -64,9 +64,9 @@ func TestALossIsForgivenOnce(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	pardons, err := l.Pardons(t.Context(), []string{LossKey(wallet, "a"), LossKey(wallet, "b"), LossKey(wallet, "c")})
-	if p := pardons[LossKey(wallet, "a")]; err != nil || len(pardons) != 1 || p.Amount != 5000 || p.Reason != "our node was away" {
-		t.Errorf("%+v, %v", pardons, err)
+	forgiven, err := l.ForgivenLosses(t.Context(), []string{LossKey(wallet, "a"), LossKey(wallet, "b"), LossKey(wallet, "c")})
+	if p := forgiven[LossKey(wallet, "a")]; err != nil || len(forgiven) != 1 || p.Amount != 5000 || p.Reason != "our node was away" {
+		t.Errorf("%+v, %v", forgiven, err)
 	}
 	wantClean(t, l)
 	if r, err := l.Audit(t.Context()); err != nil || r.Forgiven.Losses != 1 || r.Forgiven.Amount != 5000 {
@@ -153,7 +153,7 @@ func TestALossIsWhatItsRequestCost(t *testing.T) {
 	}
 	wantWallet(t, l, 0, 12_500, true)
 	for i, want := range []policy.Micro{4000, 4000, 4500} {
-		f, err := l.Forgive(t.Context(), wallet, Forgiveness{Refs: []string{fmt.Sprint("p", i)}, Requests: requests})
+		f, err := l.Forgive(t.Context(), wallet, ForgiveRequest{Refs: []string{fmt.Sprint("p", i)}, Requests: requests})
 		if err != nil || f.Amount != want || f.Losses[0].Cost != 4000 || len(f.StillOwed) != 2-i {
 			t.Errorf("%+v, %v, want %s", f, err, want)
 		}
@@ -165,17 +165,17 @@ func TestALossIsWhatItsRequestCost(t *testing.T) {
 // TestOnlyLossesAreForgiven, nor are the losses that are named with it.
 func TestOnlyLossesAreForgiven(t *testing.T) {
 	l := gateway(t, storePath(t))
-	if _, err := l.Forgive(t.Context(), wallet, Forgiveness{}); !errors.Is(err, ErrUnknownKey) {
+	if _, err := l.Forgive(t.Context(), wallet, ForgiveRequest{}); !errors.Is(err, ErrUnknownKey) {
 		t.Errorf("an unknown wallet: %v", err)
 	}
 	loseWalletPayment(t, l, "a", 5000)
 	withKey(t, l, "wallet_11", usd)
 	for _, refs := range [][]string{{"b"}, {"a", "b"}, {""}, {}} {
-		if _, err := l.Forgive(t.Context(), wallet, Forgiveness{Refs: refs}); !errors.Is(err, ErrNoLoss) {
+		if _, err := l.Forgive(t.Context(), wallet, ForgiveRequest{Refs: refs}); !errors.Is(err, ErrNoLoss) {
 			t.Errorf("%q: %v", refs, err)
 		}
 	}
-	if _, err := l.Forgive(t.Context(), "wallet_11", Forgiveness{}); !errors.Is(err, ErrNoLoss) {
+	if _, err := l.Forgive(t.Context(), "wallet_11", ForgiveRequest{}); !errors.Is(err, ErrNoLoss) {
 		t.Errorf("another wallet: %v", err)
 	}
 	wantWallet(t, l, 0, 5000, true)
@@ -202,7 +202,7 @@ func TestForgivingBesidePayments(t *testing.T) {
 	for i := range losses {
 		for _, g := range gateways {
 			all.Go(func() {
-				f, err := g.Forgive(t.Context(), wallet, Forgiveness{Refs: []string{fmt.Sprint("lost", i)}, Via: "http", Reason: "paid by invoice"})
+				f, err := g.Forgive(t.Context(), wallet, ForgiveRequest{Refs: []string{fmt.Sprint("lost", i)}, Via: "http", Reason: "paid by invoice"})
 				if err != nil {
 					t.Error(err)
 				}
@@ -239,7 +239,7 @@ func TestWhatVersion11ForgaveIsForgiven(t *testing.T) {
 	l := gateway(t, path)
 	wantWallet(t, l, 0, 70, true)
 	wantClean(t, l)
-	if f := forgiven(t, l); f.Amount != 70 || f.Owed != 0 || f.Losses[0].Pardon.Amount != 0 || f.Losses[1].Pardon.Amount != 70 {
+	if f := forgiven(t, l); f.Amount != 70 || f.Owed != 0 || f.Losses[0].Forgiveness.Amount != 0 || f.Losses[1].Forgiveness.Amount != 70 {
 		t.Errorf("%+v", f)
 	}
 	wantWallet(t, l, 0, 0, false)

@@ -18,7 +18,7 @@ func (l *Ledger) runJanitor() {
 	defer old.Stop()
 	l.prune()
 	l.pruneSpending()
-	l.releaseStale()
+	l.releaseStaleStandingHolds()
 	l.sealReasons()
 	for {
 		select {
@@ -34,7 +34,7 @@ func (l *Ledger) runJanitor() {
 		case <-old.C:
 			l.prune()
 			l.pruneSpending()
-			l.releaseStale()
+			l.releaseStaleStandingHolds()
 			l.sealReasons()
 		}
 	}

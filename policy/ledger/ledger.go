@@ -237,7 +237,7 @@ func (l *Ledger) use(b *store.Book) {
 	l.writer = commit.New(b, l.book.tally, commit.Options{
 		Gateway: l.o.Gateway, Charges: charges, MaxBacklog: l.o.maxBacklog,
 		Flush: l.o.Flush, Poll: l.o.Poll, Committed: l.o.Committed, Outage: l.o.Outage, Now: l.o.Now, Log: l.o.Log,
-		Together: l.book.applyBatch, Changed: l.readChanges, Refused: l.keepOwnRefused,
+		Together: l.book.applyBatch, Changed: l.readChanges, Refused: l.saveOwnRefused,
 		Replaced: func() error { return l.rejoin(l.book) }, Expelled: func() error { return l.joinStore(l.book) },
 	})
 }

@@ -136,7 +136,7 @@ func (l *Ledger) removeOrphans(left []orphanLog, refused map[*chargelog.Entry]er
 			l.o.Log.Error("ledger: the charge log of a gateway is damaged, as after a power failure: what stood there is not charged", "bytes", f.Damaged, "log", f.prefix)
 		}
 		for _, e := range f.entries {
-			if err := l.keepRefused(f.prefix, e, refused[e]); err != nil {
+			if err := l.saveRefused(f.prefix, e, refused[e]); err != nil {
 				return err
 			}
 		}
@@ -147,8 +147,8 @@ func (l *Ledger) removeOrphans(left []orphanLog, refused map[*chargelog.Entry]er
 	return nil
 }
 
-// keepRefused logs an entry that the store refuses and appends it to a file; nothing if why is nil.
-func (l *Ledger) keepRefused(prefix string, e *chargelog.Entry, why error) error {
+// saveRefused logs an entry that the store refuses and appends it to a file; nothing if why is nil.
+func (l *Ledger) saveRefused(prefix string, e *chargelog.Entry, why error) error {
 	if why == nil {
 		return nil
 	}
@@ -156,9 +156,9 @@ func (l *Ledger) keepRefused(prefix string, e *chargelog.Entry, why error) error
 	return chargelog.AppendRefused(prefix, e, why)
 }
 
-// keepOwnRefused is keepRefused for an entry of this gateway.
-func (l *Ledger) keepOwnRefused(e *chargelog.Entry, why error) {
-	if err := l.keepRefused(chargelog.PrefixOf(l.path, l.instance.Load()), e, why); err != nil {
+// saveOwnRefused is saveRefused for an entry of this gateway.
+func (l *Ledger) saveOwnRefused(e *chargelog.Entry, why error) {
+	if err := l.saveRefused(chargelog.PrefixOf(l.path, l.instance.Load()), e, why); err != nil {
 		l.o.Log.Error("ledger: a refused charge could not be kept", "error", err)
 	}
 }

@@ -77,7 +77,7 @@ func wantStoreFails(t testing.TB, l *Ledger, reason string) {
 func (p *pending) isEmpty() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.requests)+len(p.kept) == 0
+	return len(p.requests)+len(p.resources) == 0
 }
 
 // wantWritten waits until all entries are in the store.
@@ -139,7 +139,7 @@ func TestD83AStoreThatCannotBeWrittenIsNoOutage(t *testing.T) {
 		t.Error(err)
 	}
 	wantStoreFails(t, l, store.Full)
-	if err := errors.Join(l.Keep(t.Context(), Kept{ID: "file-1", Account: "k", Provider: "p"})); err != nil {
+	if err := errors.Join(l.AddStoredResources(t.Context(), StoredResource{ID: "file-1", Account: "k", Provider: "p"})); err != nil {
 		t.Error(err)
 	}
 	capture(t, l, reserve(t, l, "k", "from the block", usd/100), usd/100)
@@ -153,7 +153,7 @@ func TestD83AStoreThatCannotBeWrittenIsNoOutage(t *testing.T) {
 	wantWritten(t, l)
 	wantUnappliedSeen(t, l)
 	wantBlockMatchesMemory(t, l, "k")
-	if k, ok, err := tool(t, path).Kept(t.Context(), "file-1"); err != nil || !ok || k.Account != "k" {
+	if k, ok, err := tool(t, path).StoredResource(t.Context(), "file-1"); err != nil || !ok || k.Account != "k" {
 		t.Errorf("%+v, %v, %v", k, ok, err)
 	}
 }
@@ -186,7 +186,7 @@ func TestD83WhatNeedsTheStoreFailsWithoutIt(t *testing.T) {
 	_, reserved := l.Reserve(t.Context(), "k", "r", usd)
 	_, deposited := l.Deposit(t.Context(), "k", usd, "d")
 	for what, err := range map[string]error{
-		"reserve": reserved, "deposit": deposited, "create": l.CreateKey(t.Context(), KeyRow{ID: "n"}, 0), "drop": l.Drop(t.Context(), "x"),
+		"reserve": reserved, "deposit": deposited, "create": l.CreateKey(t.Context(), KeyRow{ID: "n"}, 0), "drop": l.RemoveStoredResource(t.Context(), "x"),
 	} {
 		if f := fault.From(err); f.Kind != fault.Unavailable || f.HTTPStatus() != 503 || f.RetryAfter <= 0 {
 			t.Errorf("%s: %v", what, err)

@@ -118,7 +118,7 @@ func TestADeadGatewaysBlocksPayAWalletsDebt(t *testing.T) {
 	path := storePath(t)
 	l := sharing(t, path)
 	credited(t, l, 10_000, 0, "p1")
-	if err := l.ReserveStanding(t.Context(), wallet, "later", 3000, "somebody"); err != nil {
+	if err := l.ReserveStandingHold(t.Context(), wallet, "later", 3000, "somebody"); err != nil {
 		t.Fatal(err)
 	}
 	reserve(t, l, wallet, "r1", 7000)
@@ -127,7 +127,7 @@ func TestADeadGatewaysBlocksPayAWalletsDebt(t *testing.T) {
 	kill(t, l)
 	next := sharing(t, path)
 	wantWallet(t, next, 3000, 3000, true)
-	if err := next.ReleaseStanding(t.Context(), "later"); err != nil {
+	if err := next.ReleaseStandingHold(t.Context(), "later"); err != nil {
 		t.Fatal(err)
 	}
 	wantWallet(t, next, 0, 0, false)
@@ -157,8 +157,8 @@ func TestTheCostOfAServedRequestIsSetAside(t *testing.T) {
 	}
 	wantWallet(t, l, 6000, 1500, true)
 	kill(t, l)
-	old := openWith(t, path, Options{Gateway: true, IdleReturn: time.Hour, Now: func() time.Time { return time.Now().Add(2 * maxStandingAge) }})
-	old.releaseStale()
+	old := openWith(t, path, Options{Gateway: true, IdleReturn: time.Hour, Now: func() time.Time { return time.Now().Add(2 * maxStandingHoldAge) }})
+	old.releaseStaleStandingHolds()
 	wantWallet(t, old, 6000, 1500, true)
 	h, err := old.CreditServed(t.Context(), wallet, 5000, 500, "p2", c, nil)
 	if err != nil || h.Amount() != 0 || h.standing != 6000 {
@@ -329,7 +329,7 @@ func (p *walletTrial) forgive(l *Ledger) {
 		refs = []string{fmt.Sprint(p.random.IntN(len(p.paid)))}
 	}
 	for again := range 2 {
-		f, err := l.Forgive(p.Context(), wallet, Forgiveness{Refs: refs, Requests: p.requests, Via: "socket", Reason: "why"})
+		f, err := l.Forgive(p.Context(), wallet, ForgiveRequest{Refs: refs, Requests: p.requests, Via: "socket", Reason: "why"})
 		if errors.Is(err, ErrNoLoss) {
 			return
 		}

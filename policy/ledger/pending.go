@@ -8,23 +8,23 @@ import (
 
 // pending has this gateway's entries that the store does not have yet, by request and resource. The zero value is empty.
 type pending struct {
-	mu       sync.Mutex
-	requests map[string]*chargelog.Entry
-	kept     map[string]Kept
+	mu        sync.Mutex
+	requests  map[string]*chargelog.Entry
+	resources map[string]StoredResource
 }
 
 func (p *pending) add(e *chargelog.Entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.requests == nil {
-		p.requests, p.kept = map[string]*chargelog.Entry{}, map[string]Kept{}
+		p.requests, p.resources = map[string]*chargelog.Entry{}, map[string]StoredResource{}
 	}
 	if e.Charge != nil {
 		p.requests[e.Charge.RequestID] = e
 	}
-	for _, k := range e.Kept {
-		if _, ok := p.kept[k.ID]; !ok {
-			p.kept[k.ID] = k
+	for _, k := range e.Resources {
+		if _, ok := p.resources[k.ID]; !ok {
+			p.resources[k.ID] = k
 		}
 	}
 }
@@ -35,9 +35,9 @@ func (p *pending) remove(e *chargelog.Entry) {
 	if e.Charge != nil && p.requests[e.Charge.RequestID] == e {
 		delete(p.requests, e.Charge.RequestID)
 	}
-	for _, k := range e.Kept {
-		if p.kept[k.ID] == k { // not if it is another account's
-			delete(p.kept, k.ID)
+	for _, k := range e.Resources {
+		if p.resources[k.ID] == k { // not if it is another account's
+			delete(p.resources, k.ID)
 		}
 	}
 }
@@ -61,9 +61,9 @@ func (p *pending) all() []*chargelog.Entry {
 	return all
 }
 
-func (p *pending) resource(id string) (Kept, bool) {
+func (p *pending) resource(id string) (StoredResource, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	k, ok := p.kept[id]
+	k, ok := p.resources[id]
 	return k, ok
 }

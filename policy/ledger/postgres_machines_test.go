@@ -130,8 +130,8 @@ func TestPostgresThatTakesConnectionsAndNeverAnswers(t *testing.T) {
 	for what, read := range map[string]func() error{
 		"balance":  func() error { _, err := l.Balance(t.Context(), "k"); return err },
 		"solvent":  func() error { return l.Solvent(t.Context(), "other") },
-		"kept":     func() error { _, _, err := l.Kept(t.Context(), "file-1"); return err },
-		"several":  func() error { _, err := l.KeptOf(t.Context(), []string{"file-1"}); return err },
+		"kept":     func() error { _, _, err := l.StoredResource(t.Context(), "file-1"); return err },
+		"several":  func() error { _, err := l.StoredResources(t.Context(), []string{"file-1"}); return err },
 		"request":  func() error { _, err := l.AnyRequest(t.Context(), "r"); return err },
 		"instance": func() error { _, err := l.otherInstances(); return err },
 	} {

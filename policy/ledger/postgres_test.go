@@ -112,7 +112,7 @@ var everyStore = map[string]func(*testing.T){
 	"AResourceHasOneOwner":                               TestAResourceHasOneOwner,
 	"AResourceKeepsItsOwnerWhileAnotherEntryWaits":       TestAResourceKeepsItsOwnerWhileAnotherEntryWaits,
 	"AResourceOutlivesAGateway":                          TestAResourceOutlivesAGateway,
-	"KeptOfFindsManyResources":                           TestKeptOfFindsManyResources,
+	"ManyResourcesAreFound":                              TestManyResourcesAreFound,
 	"AKeyIsReadAsItWasWritten":                           TestAKeyIsReadAsItWasWritten,
 	"ChangesOfKeysThatAreRefused":                        TestChangesOfKeysThatAreRefused,
 	"AMeteredKeyCanBecomePrepaid":                        TestAMeteredKeyCanBecomePrepaid,

@@ -54,7 +54,7 @@ var erc6492Suffix = Word{
 // CheckAmount compares a payment with the current price of the request plus the payer's debt, which is paid first. A larger payment is accepted: the rest becomes
 // the payer's credit. A lower quote for the same request counts until it expires. short is the missing amount, which the payer's credit may cover; why is the
 // refusal for a payer without enough credit.
-func (t *Terms) CheckAmount(s Seal, p *Payment, digest Word, price, owed policy.Micro, now time.Time) (short policy.Micro, why *Refusal) {
+func (t *Terms) CheckAmount(s QuoteSigner, p *Payment, digest Word, price, owed policy.Micro, now time.Time) (short policy.Micro, why *Refusal) {
 	if p.Value >= price.Plus(owed) {
 		return 0, nil
 	}

@@ -18,7 +18,7 @@ var (
 		Network: Network{84532, "base-sepolia"}, Asset: Token{Address{1}, "USD Coin", "2"}, PayTo: Address{2},
 		Fee: 1000, MinPrice: 1500, QuoteTTL: 5 * time.Minute, ServeTime: 15 * time.Minute, Margin: 2 * time.Minute,
 	}
-	seal = NewSeal([]byte("secret"), &terms)
+	seal = NewQuoteSigner([]byte("secret"), &terms)
 )
 
 // authorization is a payer's authorization for the terms.
@@ -224,7 +224,7 @@ func FuzzOpenQuote(f *testing.F) {
 // TestPitfall6And7QuotesHoldForTheirRequest: a lower quote is valid only for its request, and until it expires.
 func TestPitfall6And7QuotesHoldForTheirRequest(t *testing.T) {
 	q := Quote{Amount: 5000, Digest: Word{9}, Expires: now.Add(time.Minute)}
-	other := NewSeal([]byte("other"), &terms)
+	other := NewQuoteSigner([]byte("other"), &terms)
 	for _, row := range []struct {
 		about  string
 		p      Payment

@@ -17,14 +17,14 @@ type Quote struct {
 	Expires time.Time
 }
 
-// Seal signs quotes, so that gateways need not store them: every gateway with the same secret can verify them. Safe for concurrent use.
-type Seal struct{ key []byte }
+// QuoteSigner signs quotes, so that gateways need not store them: every gateway with the same secret can verify them. Safe for concurrent use.
+type QuoteSigner struct{ key []byte }
 
-// NewSeal derives a seal from a gateway's secret and its terms. Quotes for other terms are not valid.
-func NewSeal(secret []byte, t *Terms) Seal {
+// NewQuoteSigner derives a signer from a gateway's secret and its terms. Quotes for other terms are not valid.
+func NewQuoteSigner(secret []byte, t *Terms) QuoteSigner {
 	m := hmac.New(sha256.New, secret)
 	m.Write([]byte("x402 quote 1|" + t.Network.String() + "|" + t.Asset.Address.String() + "|" + t.PayTo.String()))
-	return Seal{m.Sum(nil)}
+	return QuoteSigner{m.Sum(nil)}
 }
 
 const (
@@ -33,7 +33,7 @@ const (
 )
 
 // Sign returns a quote with its signature, in base64.
-func (s Seal) Sign(q Quote) string {
+func (s QuoteSigner) Sign(q Quote) string {
 	b := make([]byte, 0, quoteSize+macSize)
 	b = binary.BigEndian.AppendUint64(b, uint64(q.Amount))         //nolint:gosec // an amount is not negative
 	b = binary.BigEndian.AppendUint64(b, uint64(q.Expires.Unix())) //nolint:gosec // after 1970
@@ -42,7 +42,7 @@ func (s Seal) Sign(q Quote) string {
 }
 
 // Open verifies and parses a signed quote; ok is false for one that this seal did not sign.
-func (s Seal) Open(text string) (q Quote, ok bool) {
+func (s QuoteSigner) Open(text string) (q Quote, ok bool) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(b) != quoteSize+macSize || !hmac.Equal(b[quoteSize:], s.mac(b[:quoteSize])) {
 		return Quote{}, false
@@ -53,7 +53,7 @@ func (s Seal) Open(text string) (q Quote, ok bool) {
 	return q, true
 }
 
-func (s Seal) mac(b []byte) []byte {
+func (s QuoteSigner) mac(b []byte) []byte {
 	m := hmac.New(sha256.New, s.key)
 	m.Write(b)
 	return m.Sum(nil)[:macSize]

@@ -16,12 +16,12 @@ import (
 type Payment struct {
 	book.Listed
 
-	Forgiven *ledger.Pardon `json:"forgiven,omitempty"` // only of a failed payment
+	Forgiven *ledger.Forgiveness `json:"forgiven,omitempty"` // only of a failed payment
 }
 
 // forgive forgives the losses of a wallet's failed payments.
 func (a *api) forgive(r *http.Request) (reply, error) {
-	var f admin.Forgiveness
+	var f admin.ForgiveRequest
 	if err := readBody(r, &f); err != nil {
 		return reply{}, err
 	}
@@ -33,8 +33,8 @@ func (a *api) forgive(r *http.Request) (reply, error) {
 	return reply{body: done, target: target, amount: done.Amount.String(), reason: f.Reason.Value}, err
 }
 
-// withPardons adds which losses were forgiven.
-func (a *api) withPardons(ctx context.Context, list []book.Listed) ([]Payment, error) {
+// withForgiveness adds which losses were forgiven.
+func (a *api) withForgiveness(ctx context.Context, list []book.Listed) ([]Payment, error) {
 	out := make([]Payment, len(list))
 	var keys []string
 	for i := range list {
@@ -45,12 +45,12 @@ func (a *api) withPardons(ctx context.Context, list []book.Listed) ([]Payment, e
 	if len(keys) == 0 {
 		return out, nil
 	}
-	pardons, err := a.Books.Books.Pardons(ctx, keys)
+	forgiven, err := a.Books.Books.ForgivenLosses(ctx, keys)
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "the books cannot be read at the moment", err)
 	}
 	for i := range out {
-		if p, ok := pardons[ledger.LossKey(list[i].Account, list[i].Reference)]; ok {
+		if p, ok := forgiven[ledger.LossKey(list[i].Account, list[i].Reference)]; ok {
 			out[i].Forgiven = &p
 		}
 	}

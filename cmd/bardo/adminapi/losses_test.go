@@ -108,15 +108,15 @@ func TestLossesAreForgivenOverHTTP(t *testing.T) {
 	if b := s.do(http.MethodGet, "/keys/"+string(pay.Account(pay.Address{2}))+"/balance", "", http.StatusOK); b["owed_usd"] != 0.005 || b["blocked"] != true {
 		t.Errorf("another wallet: %v", b)
 	}
-	pardons := map[string]any{}
+	forgiven := map[string]any{}
 	for _, p := range data(s.do(http.MethodGet, "/payments?state=failed", "", http.StatusOK)) {
 		m := p.(map[string]any)
-		if pardon, ok := m["forgiven"].(map[string]any); ok {
-			pardons[m["request_id"].(string)] = fmt.Sprintf("%v %v %v", pardon["usd"], pardon["via"], pardon["reason"])
+		if forgiveness, ok := m["forgiven"].(map[string]any); ok {
+			forgiven[m["request_id"].(string)] = fmt.Sprintf("%v %v %v", forgiveness["usd"], forgiveness["via"], forgiveness["reason"])
 		}
 	}
-	if fmt.Sprint(pardons) != "map[req_0:0.005 http paid by invoice req_1:0.005 http our node was away req_2:0.005 http paid by invoice]" {
-		t.Errorf("%v", pardons)
+	if fmt.Sprint(forgiven) != "map[req_0:0.005 http paid by invoice req_1:0.005 http our node was away req_2:0.005 http paid by invoice]" {
+		t.Errorf("%v", forgiven)
 	}
 	if r := s.do(http.MethodGet, "/audit", "", http.StatusOK); r["ok"] != true || fmt.Sprint(r["forgiven"]) != "map[losses:3 usd:0.015]" {
 		t.Errorf("%v", r)

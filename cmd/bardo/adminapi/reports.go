@@ -73,7 +73,7 @@ func (a *api) listPayments(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, fault.New(fault.Unavailable, "payments cannot be read at the moment", err)
 	}
-	shown, err := a.withPardons(r.Context(), found[:min(len(found), limit)])
+	shown, err := a.withForgiveness(r.Context(), found[:min(len(found), limit)])
 	return listed(shown, len(found) > limit), err
 }
 

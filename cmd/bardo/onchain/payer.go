@@ -58,7 +58,7 @@ func (p *payer) Unserved(exchange string) { p.unresolved.Add(exchange, struct{}{
 
 // isRefusal reports whether nothing was signed, because of the rules or the state of the book.
 func isRefusal(err error) bool {
-	return isA[*client.Refusal](err) || isA[*outgoing.CapError](err) || isA[*outgoing.DoubtError](err)
+	return isA[*client.Refusal](err) || isA[*outgoing.CapError](err) || isA[*outgoing.UnresolvedError](err)
 }
 
 func isA[E error](err error) bool {

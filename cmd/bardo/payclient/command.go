@@ -95,7 +95,7 @@ func (o *options) send(c *cobra.Command, w *client.Wallet, call *call) error {
 // reconcileEarlier asks the chain about an earlier payment of the request whose authorization has expired: if it was not used, the request can be paid for
 // anew.
 func (o *options) reconcileEarlier(ctx context.Context, w *client.Wallet, call *call) error {
-	unresolved, ok, err := w.Book.Doubt(ctx, w.Key.Address(), w.Purpose, call.name())
+	unresolved, ok, err := w.Book.Unresolved(ctx, w.Key.Address(), w.Purpose, call.name())
 	if err != nil || !ok || time.Now().Unix() < int64(unresolved.ValidBefore) || o.rpc == "" { //nolint:gosec // a time
 		return err
 	}
@@ -139,7 +139,7 @@ func advise(err error) error {
 		return cli.Advise(err, "the flags --network, --asset, --pay-to, --max-usd and --scheme say what is allowed")
 	case isA[*outgoing.CapError](err):
 		return cli.Advise(err, "--max-usd-day raises the limit")
-	case isA[*outgoing.DoubtError](err):
+	case isA[*outgoing.UnresolvedError](err):
 		return cli.Advise(err, "`bardo pay reconcile --rpc URL` asks the chain")
 	case isA[*client.UnknownError](err):
 		return cli.Advise(err, "the same command sends the same payment again")

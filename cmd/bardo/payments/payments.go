@@ -129,7 +129,7 @@ func Serve(ctx context.Context, cfg *config.Config, o Options) (http.Handler, er
 
 func (o *Options) till(x *config.X402, terms *pay.Terms, secret []byte, chain pay.Chain, b *book.Book) till.Options {
 	return till.Options{
-		Terms: terms, Seal: pay.NewSeal(secret, terms), Chain: chain, Book: b, Ledger: o.Ledger, Limits: book.Limits{Exposure: x.MaxExposure}, SettleFirst: x.SettleFirst, MaxLosses: x.MaxLosses, Log: o.Log, Now: time.Now,
+		Terms: terms, Signer: pay.NewQuoteSigner(secret, terms), Chain: chain, Book: b, Ledger: o.Ledger, Limits: book.Limits{Exposure: x.MaxExposure}, SettleFirst: x.SettleFirst, MaxLosses: x.MaxLosses, Log: o.Log, Now: time.Now,
 		Confirmations: uint64(x.Confirmations), Finality: uint64(x.Finality), Bump: x.Bump, LowGasTransfers: int64(x.FewTransfers), //nolint:gosec // positive by the schema
 		LowGas: func(left int64) { notice.LowGas.Emit(o.Events, "", notice.Gas{TransfersLeft: left}) },
 		Lost:   func(l till.Loss) { notice.PaymentLost.Emit(o.Events, l.Account, l) },

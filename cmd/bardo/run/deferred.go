@@ -33,9 +33,9 @@ type deferredBooks struct {
 	sessions *session.Book // nil: sessions are off
 }
 
-// ReleaseStanding implements deferred.Books.
-func (b deferredBooks) ReleaseStanding(ctx context.Context, requestID string) error {
-	err := b.Ledger.ReleaseStanding(ctx, requestID)
+// ReleaseStandingHold implements deferred.Books.
+func (b deferredBooks) ReleaseStandingHold(ctx context.Context, requestID string) error {
+	err := b.Ledger.ReleaseStandingHold(ctx, requestID)
 	if b.sessions != nil {
 		err = errors.Join(err, b.sessions.Free(ctx, requestID))
 	}

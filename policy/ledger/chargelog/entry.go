@@ -42,9 +42,9 @@ type Tokens struct {
 	Reasoning  int64 `json:"reasoning_tokens"`
 }
 
-// Kept is a resource that a provider stores (a file, batch or response) and the account that owns it. Several accounts may share the
+// StoredResource is a resource that a provider stores (a file, batch or response) and the account that owns it. Several accounts may share the
 // provider's key, which can access all of them.
-type Kept struct {
+type StoredResource struct {
 	ID       string // issued by the provider
 	Account  policy.Account
 	Provider policy.ProviderID
@@ -58,9 +58,9 @@ type Entry struct {
 
 	Standing policy.Micro // the part that the request's standing hold pays, which ends
 
-	Open   bool // the rest is paid from the balance when the entry is applied; else it is a loss
-	Kept   []Kept
-	KeptAt int64 // in microseconds since 1970
+	Open        bool // the rest is paid from the balance when the entry is applied; else it is a loss
+	Resources   []StoredResource
+	ResourcesAt int64 // in microseconds since 1970
 }
 
 // Expected is the amount that an entry probably takes from its account, or counts as spent by a metered one.
@@ -102,11 +102,11 @@ func (e *Entry) encode(b []byte) []byte {
 	if e.flags()&hasSavings != 0 {
 		b = appendSavings(b, e.Charge.Savings)
 	}
-	if len(e.Kept) == 0 {
+	if len(e.Resources) == 0 {
 		return b
 	}
-	b = appendInts(b, e.KeptAt, int64(len(e.Kept)))
-	for _, k := range e.Kept {
+	b = appendInts(b, e.ResourcesAt, int64(len(e.Resources)))
+	for _, k := range e.Resources {
 		b = appendStrings(b, k.ID, string(k.Account), string(k.Provider))
 	}
 	return b
@@ -125,7 +125,7 @@ func (e *Entry) flags() (f byte) {
 	if e.Charge != nil && e.Standing != 0 {
 		f |= isStanding
 	}
-	if len(e.Kept) > 0 {
+	if len(e.Resources) > 0 {
 		f |= hasKept
 	}
 	if e.Charge != nil && len(e.Charge.Savings) > 0 {
@@ -187,9 +187,9 @@ func decode(b []byte) (*Entry, error) {
 		e.Charge.Savings = r.savings()
 	}
 	if flags[0]&hasKept != 0 {
-		e.KeptAt = r.int()
+		e.ResourcesAt = r.int()
 		for range r.length() {
-			e.Kept = append(e.Kept, Kept{ID: r.string(), Account: policy.Account(r.string()), Provider: policy.ProviderID(r.string())})
+			e.Resources = append(e.Resources, StoredResource{ID: r.string(), Account: policy.Account(r.string()), Provider: policy.ProviderID(r.string())})
 		}
 	}
 	if r.failed || len(r.b) > 0 {

@@ -38,7 +38,7 @@ func TestEntriesAreReadAsTheyWereWritten(t *testing.T) {
 		"nothing known":    {Charge: &Charge{At: time.UnixMicro(0)}},
 		"standing":         {Charge: &Charge{RequestID: "r", At: monday}, Prepaid: true, Paid: 5, Standing: 70_000},
 		"from the balance": {Charge: &Charge{RequestID: "r", At: monday}, Prepaid: true, Open: true},
-		"resources":        {Kept: []Kept{{"file-1", "k", "p"}, {"batch", "", ""}}, KeptAt: 12},
+		"resources":        {Resources: []StoredResource{{"file-1", "k", "p"}, {"batch", "", ""}}, ResourcesAt: 12},
 		"an early time":    {Charge: &Charge{At: time.UnixMicro(-5)}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestAnEntryOfAnEarlierVersionIsRead(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	f.Add(sample("r").encode(nil))
-	f.Add((&Entry{Kept: []Kept{{"file-1", "k", "p"}}}).encode(nil))
+	f.Add((&Entry{Resources: []StoredResource{{"file-1", "k", "p"}}}).encode(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := decode(b)
 		if err != nil {

@@ -1,4 +1,4 @@
-// Package losses has the losses by wallets' payments that never arrived after their requests were served, the wallets' debts for them, and pardons by the
+// Package losses has the losses by wallets' payments that never arrived after their requests were served, the wallets' debts for them, and what was forgiven by the
 // operator. It moves no money: a debt is not a balance, and the operator paid the loss when it was booked.
 package losses
 
@@ -17,8 +17,8 @@ import (
 // ErrNone says that a wallet has no such loss.
 var ErrNone = errors.New("there is no such loss")
 
-// Pardon is the forgiveness of a loss.
-type Pardon struct {
+// Forgiveness records that, when and why the operator forgave a loss.
+type Forgiveness struct {
 	Amount policy.Micro `json:"usd"` // still owed at that time
 	At     time.Time    `json:"at"`
 	Via    string       `json:"via"` // the operator's interface: socket or http
@@ -27,10 +27,10 @@ type Pardon struct {
 
 // Loss is a payment that never arrived and was taken back.
 type Loss struct {
-	Ref    string       // of the payment
-	Cost   policy.Micro // of its request, with the fee: at most the payment
-	Owed   policy.Micro // the part that is still owed
-	Pardon *Pardon      // nil: not forgiven
+	Ref         string       // of the payment
+	Cost        policy.Micro // of its request, with the fee: at most the payment
+	Owed        policy.Micro // the part that is still owed
+	Forgiveness *Forgiveness // nil: not forgiven
 
 	journal int64
 	amount  policy.Micro // of the payment
@@ -44,8 +44,8 @@ type Wallet struct {
 	CostKeys  map[string][2]string // by reference of a payment: the keys of the journals with its fee and its request's cost; without them the cost is the payment
 }
 
-// Forgiven is the result of Forgive.
-type Forgiven struct {
+// ForgiveResult is the result of Forgive.
+type ForgiveResult struct {
 	Losses    []Loss       // the selected ones, oldest first
 	Amount    policy.Micro // newly forgiven
 	Again     bool         // all of them were forgiven before
@@ -55,29 +55,29 @@ type Forgiven struct {
 
 // Forgive forgives losses by the references of their payments, or all of a wallet if refs is nil: each once, with the part that is owed. It must run in a
 // transaction of the writer, like all changes of the debt. The error is ErrNone, or the store's.
-func Forgive(b *store.Book, w *Wallet, refs []string, p Pardon) (f Forgiven, err error) {
+func Forgive(b *store.Book, w *Wallet, refs []string, p Forgiveness) (f ForgiveResult, err error) {
 	all, err := read(b, w)
 	if err != nil {
-		return Forgiven{}, err
+		return ForgiveResult{}, err
 	}
 	attribute(all, w.Owed)
 	if f.Losses, err = pick(all, refs); err != nil {
-		return Forgiven{}, err
+		return ForgiveResult{}, err
 	}
 	f.Again = true
 	for i := range f.Losses {
 		one := &f.Losses[i]
-		if one.Pardon != nil {
+		if one.Forgiveness != nil {
 			continue
 		}
-		pardon := p
-		pardon.Amount = one.Owed
+		forgiveness := p
+		forgiveness.Amount = one.Owed
 		if _, err := b.Exec(`INSERT INTO forgiven (account, journal, micro, at, via, reason) VALUES (?, ?, ?, ?, ?, ?)`,
-			w.Row, one.journal, pardon.Amount, pardon.At.UnixMicro(), pardon.Via, pardon.Reason); err != nil {
-			return Forgiven{}, err
+			w.Row, one.journal, forgiveness.Amount, forgiveness.At.UnixMicro(), forgiveness.Via, forgiveness.Reason); err != nil {
+			return ForgiveResult{}, err
 		}
-		one.Pardon, one.Owed, f.Again = &pardon, 0, false
-		f.Amount += pardon.Amount
+		one.Forgiveness, one.Owed, f.Again = &forgiveness, 0, false
+		f.Amount += forgiveness.Amount
 	}
 	f.Owed = w.Owed - f.Amount
 	for _, other := range all {
@@ -91,11 +91,11 @@ func Forgive(b *store.Book, w *Wallet, refs []string, p Pardon) (f Forgiven, err
 	return f, err
 }
 
-// Pardons returns the pardons of losses by their idempotency keys. Losses that were not forgiven are missing in the result.
-func Pardons(ctx context.Context, reads *store.Readers, keys []string) (map[string]Pardon, error) {
-	found := map[string]Pardon{}
+// ForgivenLosses returns how losses were forgiven, by their idempotency keys. Losses that were not forgiven are missing in the result.
+func ForgivenLosses(ctx context.Context, reads *store.Readers, keys []string) (map[string]Forgiveness, error) {
+	found := map[string]Forgiveness{}
 	err := store.Each(ctx, reads, func(row store.Scanner) (key string, err error) {
-		var p Pardon
+		var p Forgiveness
 		var at int64
 		err = row.Scan(&key, &p.Amount, &at, &p.Via, &p.Reason)
 		p.At = time.UnixMicro(at).UTC()
@@ -142,11 +142,11 @@ WHERE j.idem > ?1 AND j.idem < ?2 ORDER BY j.id`, w.KeyPrefix, behind)
 }
 
 func scanLoss(row store.Scanner) (one Loss, err error) {
-	var p Pardon
+	var p Forgiveness
 	var at int64
 	if err = row.Scan(&one.journal, &one.Ref, &one.amount, &p.Amount, &at, &p.Via, &p.Reason); err == nil && p.Amount >= 0 {
 		p.At = time.UnixMicro(at).UTC()
-		one.Pardon = &p
+		one.Forgiveness = &p
 	}
 	return one, err
 }
@@ -158,7 +158,7 @@ func attribute(all []Loss, owed policy.Micro) {
 	for _, limit := range []func(*Loss) policy.Micro{func(l *Loss) policy.Micro { return l.Cost }, func(l *Loss) policy.Micro { return l.amount }} {
 		for i := range slices.Backward(all) {
 			one := &all[i]
-			if one.Pardon == nil {
+			if one.Forgiveness == nil {
 				part := max(0, min(owed, limit(one)-one.Owed))
 				one.Owed += part
 				owed -= part

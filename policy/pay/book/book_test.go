@@ -278,8 +278,8 @@ func TestALeaseThatIsOverIsFenced(t *testing.T) {
 	}
 	tx := &pay.Transaction{Hash: pay.Word{1}, Raw: []byte{1}, Fees: pay.Fees{Tip: big.NewInt(1), Cap: big.NewInt(2)}}
 	for what, err := range map[string]error{
-		"Signed": a.Signed(t.Context(), p.ID, tx), "Ordered": a.Ordered(t.Context(), p.ID), "Found": a.Found(t.Context(), p.ID, tx.Hash), "Confirmed": a.Confirmed(t.Context(), p.ID, tx.Hash, pay.Receipt{}),
-		"Unconfirmed": a.Unconfirmed(t.Context(), p.ID), "Finished": a.Finished(t.Context(), p.ID), "Refused": a.Refused(t.Context(), p.ID, "no"),
+		"Signed": a.MarkSigned(t.Context(), p.ID, tx), "Ordered": a.MarkOrdered(t.Context(), p.ID), "Found": a.MarkFound(t.Context(), p.ID, tx.Hash), "Confirmed": a.MarkConfirmed(t.Context(), p.ID, tx.Hash, pay.Receipt{}),
+		"Unconfirmed": a.MarkUnconfirmed(t.Context(), p.ID), "Finished": a.MarkFinished(t.Context(), p.ID), "Refused": a.MarkRefused(t.Context(), p.ID, "no"),
 		"MarkFailed": a.MarkFailed(t.Context(), p.ID, "no"), "MarkLost": a.MarkLost(t.Context(), p.ID),
 	} {
 		if !errors.Is(err, ErrLost) {
@@ -524,8 +524,8 @@ func TestADebtIsReservedForOnePayment(t *testing.T) {
 		change("the first one is released", 200, b.Release(t.Context(), first))
 		reserve(1, 800, 600)
 		change("it is settled first", 800, b.MarkSettledFirst(t.Context(), first))
-		change("it cannot be sent", 200, b.Refused(t.Context(), first, "why"))
-		change("it is confirmed", 800, b.Confirmed(t.Context(), first, pay.Word{1}, pay.Receipt{Block: 8}))
+		change("it cannot be sent", 200, b.MarkRefused(t.Context(), first, "why"))
+		change("it is confirmed", 800, b.MarkConfirmed(t.Context(), first, pay.Word{1}, pay.Receipt{Block: 8}))
 		change("it is booked", 200, b.MarkBooked(t.Context(), first))
 		change("the third one failed", 0, b.MarkFailed(t.Context(), third, "why"))
 	})

@@ -31,7 +31,7 @@ func TestReleasedPaymentsAreLookedForAndKeptOnce(t *testing.T) {
 		ids := b.release(t, 5)
 		want := func(what string, limit int, want ...int64) {
 			t.Helper()
-			list, err := b.ToLookFor(t.Context(), limit)
+			list, err := b.DueForLookup(t.Context(), limit)
 			if err != nil || len(list) != len(want) {
 				t.Fatalf("%s: %d are looked for, want %d, %v", what, len(list), len(want), err)
 			}
@@ -45,15 +45,15 @@ func TestReleasedPaymentsAreLookedForAndKeptOnce(t *testing.T) {
 		clock.by = firstQueryDelay + time.Second
 		want("after a while", 9, ids[0], ids[1], ids[2], ids[3])
 		want("some of them", 2, ids[0], ids[1])
-		if err := b.LookAgain(t.Context(), ids[0], time.Time{}); err != nil {
+		if err := b.ScheduleLookup(t.Context(), ids[0], time.Time{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.LookAgain(t.Context(), ids[1], clock.now().Add(time.Minute)); err != nil {
+		if err := b.ScheduleLookup(t.Context(), ids[1], clock.now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		serving := b.reserveAgain(t, 3)
 		want("not now, and not while it serves", 9, ids[3])
-		if err := b.LookAgain(t.Context(), ids[2], clock.now()); err != nil {
+		if err := b.ScheduleLookup(t.Context(), ids[2], clock.now()); err != nil {
 			t.Fatal(err)
 		}
 		b.wantArrived(t, serving, false)
@@ -113,7 +113,7 @@ func (b *Book) reserveAgain(t *testing.T, nonce byte) int64 {
 // wantArrived checks whether Arrived makes a payment its payer's money.
 func (b *Book) wantArrived(t *testing.T, id int64, want bool) {
 	t.Helper()
-	p, ok, err := b.Arrived(t.Context(), id, pay.Word{77})
+	p, ok, err := b.MarkMovedByOther(t.Context(), id, pay.Word{77})
 	if err != nil || ok != want || ok && (p.Service != Served || p.Settlement != Settling || p.Tx != pay.Word{77} || p.Captured != 5000 || p.Fee != 0 || p.Charge != 0 || p.Holder != b.holder || p.Booked) {
 		t.Errorf("%+v, %v, want %v, %v", p, ok, want, err)
 	}
@@ -127,10 +127,10 @@ func TestOnlyTheGatewayThatSettlesKeepsPayments(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	ids := b.release(t, 2)
-	if _, ok, err := b.Arrived(t.Context(), ids[0], pay.Word{77}); ok || err == nil {
+	if _, ok, err := b.MarkMovedByOther(t.Context(), ids[0], pay.Word{77}); ok || err == nil {
 		t.Errorf("by one that does not settle: %v, %v", ok, err)
 	}
-	if err := b.LookAgain(t.Context(), ids[0], time.Time{}); err == nil {
+	if err := b.ScheduleLookup(t.Context(), ids[0], time.Time{}); err == nil {
 		t.Error("by one that does not settle")
 	}
 	a.wantArrived(t, ids[0], true)
@@ -153,7 +153,7 @@ func TestTablesOfBeforeAreUpgraded(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = again.Close() })
-		if list, err := again.ToLookFor(t.Context(), 9); err != nil || len(list) != 0 {
+		if list, err := again.DueForLookup(t.Context(), 9); err != nil || len(list) != 0 {
 			t.Errorf("%+v, %v", list, err)
 		}
 		b = again
@@ -163,7 +163,7 @@ func TestTablesOfBeforeAreUpgraded(t *testing.T) {
 		t.Fatal(err)
 	}
 	clock.by += time.Minute
-	if list, err := b.ToLookFor(t.Context(), 9); err != nil || len(list) != 1 || list[0].ID != id {
+	if list, err := b.DueForLookup(t.Context(), 9); err != nil || len(list) != 1 || list[0].ID != id {
 		t.Errorf("%+v, %v", list, err)
 	}
 }
@@ -194,7 +194,7 @@ func TestKeptPaymentsOfBeforeAreMarked(t *testing.T) {
 			q.Nonce = pay.Word{byte(i)}
 			p, err := b.Reserve(t.Context(), terms, &q, row.what, 7, Limits{})
 			if err == nil && row.signed {
-				err = b.Signed(t.Context(), p.ID, &pay.Transaction{Hash: pay.Word{1}, Raw: []byte{1}, Fees: pay.Fees{Tip: big.NewInt(1), Cap: big.NewInt(1)}})
+				err = b.MarkSigned(t.Context(), p.ID, &pay.Transaction{Hash: pay.Word{1}, Raw: []byte{1}, Fees: pay.Fees{Tip: big.NewInt(1), Cap: big.NewInt(1)}})
 			}
 			if err == nil {
 				_, err = b.exec(t.Context(), `UPDATE payment SET service = 'served', settlement = ?, reason = ?, booked = ?, charge = ? WHERE id = ?`,
@@ -216,7 +216,7 @@ func TestKeptPaymentsOfBeforeAreMarked(t *testing.T) {
 		}
 		b = open(t, at)
 		for i, row := range rows {
-			if kept, err := b.Kept(t.Context(), ids[i]); kept != row.kept || err != nil {
+			if kept, err := b.IsMovedByOther(t.Context(), ids[i]); kept != row.kept || err != nil {
 				t.Errorf("%s: %v, %v", row.what, kept, err)
 			}
 		}

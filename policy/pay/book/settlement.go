@@ -27,8 +27,8 @@ func (b *Book) FailedNotTakenBack(ctx context.Context) ([]Payment, error) {
 
 // The following methods are for the settling gateway (Claim). Their error is ErrLost if that is another one now.
 
-// Signed stores a transaction before it is sent. The payment is settling from here on.
-func (b *Book) Signed(ctx context.Context, id int64, t *pay.Transaction) error {
+// MarkSigned stores a transaction before it is sent. The payment is settling from here on.
+func (b *Book) MarkSigned(ctx context.Context, id int64, t *pay.Transaction) error {
 	now := b.now().UnixMicro()
 	return b.settlerTx(ctx, func(tx queries) error {
 		if _, err := tx.exec(ctx, `INSERT INTO sent (hash, payment, slot, raw, tip, cap, open, at) VALUES (?, ?, ?, ?, ?, ?, 1, ?) ON CONFLICT (hash) DO NOTHING`,
@@ -40,18 +40,18 @@ func (b *Book) Signed(ctx context.Context, id int64, t *pay.Transaction) error {
 	})
 }
 
-// Ordered stores that a settler is asked for the transfer. The payment is settling from here on.
-func (b *Book) Ordered(ctx context.Context, id int64) error {
+// MarkOrdered stores that a settler is asked for the transfer. The payment is settling from here on.
+func (b *Book) MarkOrdered(ctx context.Context, id int64) error {
 	return b.settlerUpdate(ctx, `UPDATE payment SET settlement = 'settling', tx = '', changed = ?2 WHERE id = ?1`, id, b.now().UnixMicro())
 }
 
-// Found stores the transaction of somebody else that moved a payment.
-func (b *Book) Found(ctx context.Context, id int64, hash pay.Word) error {
+// MarkFound stores the transaction of somebody else that moved a payment.
+func (b *Book) MarkFound(ctx context.Context, id int64, hash pay.Word) error {
 	return b.settlerUpdate(ctx, `UPDATE payment SET settlement = 'settling', tx = ?2, changed = ?3 WHERE id = ?1`, id, hash.String(), b.now().UnixMicro())
 }
 
-// Confirmed stores the block of a payment's transaction.
-func (b *Book) Confirmed(ctx context.Context, id int64, hash pay.Word, r pay.Receipt) error {
+// MarkConfirmed stores the block of a payment's transaction.
+func (b *Book) MarkConfirmed(ctx context.Context, id int64, hash pay.Word, r pay.Receipt) error {
 	return b.settlerUpdate(ctx, `UPDATE payment SET settlement = 'confirmed', tx = ?2, block = ?3, block_hash = ?4, reason = '', changed = ?5 WHERE id = ?1`,
 		id, hash.String(), int64(r.Block), r.BlockHash.String(), b.now().UnixMicro()) //nolint:gosec // a block's number
 }
@@ -59,18 +59,18 @@ func (b *Book) Confirmed(ctx context.Context, id int64, hash pay.Word, r pay.Rec
 // reorganised is the reason of payments whose transfer is in no block any more.
 const reorganised = "the chain was reorganised"
 
-// Unconfirmed stores that the block of a payment's transaction was removed from the chain.
-func (b *Book) Unconfirmed(ctx context.Context, id int64) error {
+// MarkUnconfirmed stores that the block of a payment's transaction was removed from the chain.
+func (b *Book) MarkUnconfirmed(ctx context.Context, id int64) error {
 	return b.settlerUpdate(ctx, `UPDATE payment SET settlement = 'settling', block = 0, block_hash = '', reason = '`+reorganised+`', changed = ?2 WHERE id = ?1`, id, b.now().UnixMicro())
 }
 
-// Finished stores that a payment's block is deep enough to be final.
-func (b *Book) Finished(ctx context.Context, id int64) error {
+// MarkFinished stores that a payment's block is deep enough to be final.
+func (b *Book) MarkFinished(ctx context.Context, id int64) error {
 	return b.endSettlement(ctx, id, `UPDATE payment SET settlement = 'final', changed = ?2 WHERE id = ?1`, b.now().UnixMicro())
 }
 
-// Refused stores that the transfer fails at present: it is to be sent again.
-func (b *Book) Refused(ctx context.Context, id int64, reason string) error {
+// MarkRefused stores that the transfer fails at present: it is to be sent again.
+func (b *Book) MarkRefused(ctx context.Context, id int64, reason string) error {
 	return b.endSettlement(ctx, id, `UPDATE payment SET settlement = 'none', tx = '', reason = ?3, attempts = attempts + 1, changed = ?2 WHERE id = ?1`, b.now().UnixMicro(), reason)
 }
 

@@ -69,10 +69,10 @@ func (e *UnknownError) Error() string {
 func (e *UnknownError) Unwrap() error { return e.Err }
 
 // Do sends a request, and pays for it if the server requires that. Payment is nil if nothing was signed. The error is a *Refusal if the rules allow none of the
-// server's offers, an *outgoing.CapError or *outgoing.DoubtError if the book refuses, an *UnknownError if the payment was sent and there was no response; else
+// server's offers, an *outgoing.CapError or *outgoing.UnresolvedError if the book refuses, an *UnknownError if the payment was sent and there was no response; else
 // that of Send or of the book. The caller closes the response's body.
 func (w *Wallet) Do(ctx context.Context, r *Request, send Send) (*http.Response, *Payment, error) {
-	doubt, ok, err := w.Book.Doubt(ctx, w.Key.Address(), w.Purpose, r.Name)
+	doubt, ok, err := w.Book.Unresolved(ctx, w.Key.Address(), w.Purpose, r.Name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -144,7 +144,7 @@ func (w *Wallet) price(resp *http.Response, r *Request) (*Offer, Asset, error) {
 // resend sends the request with its open authorization, which can be used only once.
 func (w *Wallet) resend(ctx context.Context, r *Request, doubt *outgoing.Authorization, send Send) (*http.Response, *Payment, error) {
 	if r.Once || w.Now().Unix() >= int64(doubt.ValidBefore) || doubt.Header == "" { //nolint:gosec // a time
-		return nil, nil, &outgoing.DoubtError{First: *doubt}
+		return nil, nil, &outgoing.UnresolvedError{First: *doubt}
 	}
 	if why := w.limits(r).forbids(doubt); why != "" { // it may not have been sent
 		return nil, nil, &Refusal{Reasons: []string{fmt.Sprintf("a payment for this request was signed at %s, which is not allowed any more: %s", doubt.At.UTC().Format(time.RFC3339), why)}}

@@ -287,7 +287,7 @@ func TestPitfall13NothingIsSignedASecondTime(t *testing.T) {
 			}
 			p.now = time.Unix(int64(first.ValidBefore), 0)
 			_, _, _, err = p.get(t.Context(), "a", s.URL)
-			if d, ok := errors.AsType[*outgoing.DoubtError](err); !ok || d.First.Nonce != first.Nonce {
+			if d, ok := errors.AsType[*outgoing.UnresolvedError](err); !ok || d.First.Nonce != first.Nonce {
 				t.Errorf("after its end: %v", err)
 			}
 			if n, times := s.received(); n != 1 || times != 2 || s.unpaid != 1 {

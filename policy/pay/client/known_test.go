@@ -55,7 +55,7 @@ func TestPitfall13WhatIsSentOnceIsNotSentAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := p.getSimilar(t.Context(), "a", s.URL, 0, true)
-	if _, ok := errors.AsType[*outgoing.DoubtError](err); !ok {
+	if _, ok := errors.AsType[*outgoing.UnresolvedError](err); !ok {
 		t.Errorf("%v", err)
 	}
 	if authorizations, times := s.received(); authorizations != 1 || times != 1 {

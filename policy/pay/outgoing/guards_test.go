@@ -18,7 +18,7 @@ func TestWalletsAndPurposesHaveNothingInCommon(t *testing.T) {
 	forOther.Purpose = "command"
 	mustAdd(t, b, forOther, 150)
 	for _, a := range []*Authorization{signed("r", 100, 1), ofOther, forOther} {
-		got, ok, err := b.Doubt(t.Context(), a.From, a.Purpose, "r")
+		got, ok, err := b.Unresolved(t.Context(), a.From, a.Purpose, "r")
 		if err != nil || !ok || got.Nonce != a.Nonce {
 			t.Errorf("%s for %s: %+v, %v, %v", a.From, a.Purpose, got, ok, err)
 		}
@@ -26,12 +26,12 @@ func TestWalletsAndPurposesHaveNothingInCommon(t *testing.T) {
 			t.Errorf("%s for %s has spent %s, %v", a.From, a.Purpose, spent, err)
 		}
 	}
-	if _, ok, err := b.Doubt(t.Context(), pay.Address{8}, "provider", "r"); ok || err != nil {
+	if _, ok, err := b.Unresolved(t.Context(), pay.Address{8}, "provider", "r"); ok || err != nil {
 		t.Errorf("a doubt of a wallet that has paid nothing: %v", err)
 	}
 	again := signed("r", 40, 4)
 	again.From = ofOther.From
-	var doubt *DoubtError
+	var doubt *UnresolvedError
 	if err := b.Add(t.Context(), again, 150); !errors.As(err, &doubt) || doubt.First.Nonce != ofOther.Nonce {
 		t.Errorf("a second one: %v", err)
 	}

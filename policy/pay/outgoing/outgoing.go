@@ -50,10 +50,10 @@ type Authorization struct {
 	Changed time.Time
 }
 
-// DoubtError refuses a second authorization for a request while the first one is open.
-type DoubtError struct{ First Authorization }
+// UnresolvedError refuses a second authorization for a request while the first one is open.
+type UnresolvedError struct{ First Authorization }
 
-func (e *DoubtError) Error() string {
+func (e *UnresolvedError) Error() string {
 	return fmt.Sprintf("a payment of $%s for this request was signed at %s, and its outcome is not known", e.First.Value, e.First.At.UTC().Format(time.RFC3339))
 }
 
@@ -90,7 +90,7 @@ func (b *Book) Close() error { return b.db.Close() }
 // day is the period of the cap.
 const day = 24 * time.Hour
 
-// Add stores an authorization durably, before it is sent. The error is a *DoubtError while another one of the same request is open, and a *CapError if more than
+// Add stores an authorization durably, before it is sent. The error is a *UnresolvedError while another one of the same request is open, and a *CapError if more than
 // maxDaily would be spent in 24 hours; zero means no cap.
 func (b *Book) Add(ctx context.Context, a *Authorization, maxDaily policy.Micro) error {
 	tx, err := b.db.BeginTx(ctx, nil)
@@ -114,7 +114,7 @@ func ignoreDone(err error) error {
 func (b *Book) add(ctx context.Context, tx *sql.Tx, a *Authorization, maxDaily policy.Micro) error {
 	first, ok, err := one(tx.QueryContext(ctx, selectAll+`WHERE payer = ? AND purpose = ? AND request = ? AND state = 'open'`, a.From.String(), a.Purpose, a.Request))
 	if ok {
-		return &DoubtError{first}
+		return &UnresolvedError{first}
 	}
 	if err != nil {
 		return err
@@ -159,8 +159,8 @@ func (b *Book) AtRisk(ctx context.Context) (m policy.Micro, err error) {
 	return m, err
 }
 
-// Doubt returns the open authorization of a request; ok is false if there is none.
-func (b *Book) Doubt(ctx context.Context, payer pay.Address, purpose, request string) (a Authorization, ok bool, err error) {
+// Unresolved returns the open authorization of a request; ok is false if there is none.
+func (b *Book) Unresolved(ctx context.Context, payer pay.Address, purpose, request string) (a Authorization, ok bool, err error) {
 	return one(b.db.QueryContext(ctx, selectAll+`WHERE payer = ? AND purpose = ? AND request = ? AND state = 'open'`, payer.String(), purpose, request))
 }
 

@@ -76,7 +76,7 @@ func TestPitfall13ARequestIsSignedOnceWhileItIsInDoubt(t *testing.T) {
 	other := c.open(t, path)
 	for _, book := range []*Book{b, other} {
 		err := book.Add(t.Context(), signed("req_1", 100, 2), 0)
-		doubt, ok := errors.AsType[*DoubtError](err)
+		doubt, ok := errors.AsType[*UnresolvedError](err)
 		if !ok || doubt.First.ID != first.ID || doubt.First.Header != "PAYMENT" || doubt.First.Nonce != first.Nonce {
 			t.Errorf("a second one: %v", err)
 		}
@@ -85,14 +85,14 @@ func TestPitfall13ARequestIsSignedOnceWhileItIsInDoubt(t *testing.T) {
 	if err := b.Fail(t.Context(), first.ID, "no answer"); err != nil {
 		t.Fatal(err)
 	}
-	a, ok, err := other.Doubt(t.Context(), wallet, "provider", "req_1")
+	a, ok, err := other.Unresolved(t.Context(), wallet, "provider", "req_1")
 	if err != nil || !ok || a.Reason != "no answer" || a.State != Open || a.Value != 100 || a.ValidBefore != 1_700_000_000 || a.Asset != first.Asset || a.To != first.To {
 		t.Errorf("in doubt: %+v %v %v", a, ok, err)
 	}
 	if err := b.Answer(t.Context(), first.ID, "0xabc"); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok, _ := b.Doubt(t.Context(), wallet, "provider", "req_1"); ok {
+	if _, ok, _ := b.Unresolved(t.Context(), wallet, "provider", "req_1"); ok {
 		t.Error("an answered one is in doubt")
 	}
 	mustAdd(t, b, signed("req_1", 100, 4), 0) // its outcome is known

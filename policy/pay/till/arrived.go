@@ -69,7 +69,7 @@ const (
 
 // lookForReleased looks for transfers of released payments. A payment that has arrived becomes its payer's credit.
 func (t *Till) lookForReleased(ctx context.Context) error {
-	list, err := t.Book.ToLookFor(ctx, maxLookups)
+	list, err := t.Book.DueForLookup(ctx, maxLookups)
 	if err != nil || len(list) == 0 {
 		return err
 	}
@@ -81,7 +81,7 @@ func (t *Till) lookForReleased(ctx context.Context) error {
 	for i := range list {
 		p := &list[i]
 		if err := t.lookForTransfer(ctx, p, head); err != nil {
-			errs = append(errs, err, t.Book.LookAgain(ctx, p.ID, t.Now().Add(lookupRetry)))
+			errs = append(errs, err, t.Book.ScheduleLookup(ctx, p.ID, t.Now().Add(lookupRetry)))
 		}
 	}
 	return errors.Join(errs...)
@@ -102,19 +102,19 @@ func (t *Till) lookForTransfer(ctx context.Context, p *book.Payment, head pay.Bl
 	case is:
 		return t.creditReleased(ctx, p, hash)
 	case t.finallyExpired(p, head):
-		return t.Book.LookAgain(ctx, p.ID, time.Time{})
+		return t.Book.ScheduleLookup(ctx, p.ID, time.Time{})
 	}
 	end := time.Unix(int64(p.ValidBefore), 0).Add(t.lag) //nolint:gosec // a time
-	return t.Book.LookAgain(ctx, p.ID, latest(end, t.Now().Add(recheckInterval)))
+	return t.Book.ScheduleLookup(ctx, p.ID, latest(end, t.Now().Add(recheckInterval)))
 }
 
-// kept handles the payment of a request that was not served whose transfer, made by somebody else, was removed by a reorganisation. is: it is one. Nothing was
+// movedByOther handles the payment of a request that was not served whose transfer, made by somebody else, was removed by a reorganisation. is: it is one. Nothing was
 // served for it, so no transfer is made for it from here (D-56).
-func (t *Till) kept(ctx context.Context, p *book.Payment, head pay.Block) (is bool, err error) {
+func (t *Till) movedByOther(ctx context.Context, p *book.Payment, head pay.Block) (is bool, err error) {
 	if p.Charge > 0 {
 		return false, nil
 	}
-	if is, err = t.Book.Kept(ctx, p.ID); is && err == nil {
+	if is, err = t.Book.IsMovedByOther(ctx, p.ID); is && err == nil {
 		_, err = t.resolveUnmined(ctx, p, head)
 	}
 	return is, err
@@ -122,7 +122,7 @@ func (t *Till) kept(ctx context.Context, p *book.Payment, head pay.Block) (is bo
 
 // creditReleased makes a released payment that has arrived its payer's credit.
 func (t *Till) creditReleased(ctx context.Context, p *book.Payment, hash pay.Word) error {
-	row, ok, err := t.Book.Arrived(ctx, p.ID, hash)
+	row, ok, err := t.Book.MarkMovedByOther(ctx, p.ID, hash)
 	if err != nil || !ok {
 		return err
 	}

@@ -32,20 +32,20 @@ func (t *Till) reserve(ctx context.Context, p *pay.Payment, requestID string, bl
 	if r, ok := errors.AsType[*pay.Refusal](err); !ok || r.Reason != pay.ReasonBlocked {
 		return row, first, err
 	}
-	pardoned, e := t.pardoned(ctx, p.From)
+	forgiven, e := t.allForgiven(ctx, p.From)
 	if e != nil {
 		return row, first, e
 	}
-	if p.UpTo && !pardoned {
+	if p.UpTo && !forgiven {
 		return row, first, err
 	}
 	l.Failed = true
 	row, err = t.Book.Reserve(ctx, t.Terms, p, requestID, block, l)
-	return row, first || !pardoned, err
+	return row, first || !forgiven, err
 }
 
-// pardoned reports whether all of a payer's unpaid requests were forgiven. It checks the latest one first, which decides for limit payers.
-func (t *Till) pardoned(ctx context.Context, payer pay.Address) (bool, error) {
+// allForgiven reports whether all of a payer's unpaid requests were forgiven. It checks the latest one first, which decides for limit payers.
+func (t *Till) allForgiven(ctx context.Context, payer pay.Address) (bool, error) {
 	for _, limit := range []int{1, 0} {
 		failed, err := t.Book.Unpaid(ctx, payer, limit)
 		if err != nil {
@@ -55,8 +55,8 @@ func (t *Till) pardoned(ctx context.Context, payer pay.Address) (bool, error) {
 		for i := range failed {
 			keys[i] = ledger.LossKey(pay.Account(payer), failed[i].Reference())
 		}
-		pardons, err := t.Ledger.Pardons(ctx, keys)
-		if err != nil || len(pardons) < len(keys) {
+		forgiven, err := t.Ledger.ForgivenLosses(ctx, keys)
+		if err != nil || len(forgiven) < len(keys) {
 			return false, err
 		}
 	}

@@ -102,7 +102,7 @@ func checkPitfall10APayerWhoFailedIsSettledFirst(t *testing.T, s *shop) {
 	s.Limits.Exposure = 11_000 // the debt does not count
 	larger := s.payment(3)
 	larger.Value += owed
-	larger.Quote = s.Seal.Sign(pay.Quote{Amount: 11_000, Expires: s.at.Add(time.Minute)}) // lower than the current price
+	larger.Quote = s.Signer.Sign(pay.Quote{Amount: 11_000, Expires: s.at.Add(time.Minute)}) // lower than the current price
 	p, err := s.Take(t.Context(), larger, pay.Word{}, 12_000, requestOf(3))
 	if err != nil || p.Owed != owed {
 		t.Fatalf("%+v, %v", p, err)
@@ -139,7 +139,7 @@ func checkAForgivenPayerIsTrustedAgain(t *testing.T, s *shop) {
 		t.Helper()
 		other, err := ledger.Open(t.Context(), s.store, ledger.Options{Dir: s.dir, Connect: postgres.Connect})
 		if err == nil {
-			_, err = other.Forgive(t.Context(), pay.Account(pay.Address{3}), ledger.Forgiveness{Via: "socket", Reason: "why"})
+			_, err = other.Forgive(t.Context(), pay.Account(pay.Address{3}), ledger.ForgiveRequest{Via: "socket", Reason: "why"})
 			err = errors.Join(err, other.Close())
 		}
 		if err != nil {
@@ -184,7 +184,7 @@ func checkAForgivenPayerIsTrustedAgain(t *testing.T, s *shop) {
 	if failed, err = s.Book.Unpaid(t.Context(), pay.Address{3}, 1); err != nil || len(failed) != 1 || failed[0].Nonce != (pay.Word{4}) {
 		t.Fatalf("%+v, %v", failed, err)
 	}
-	if _, err := s.books.Forgive(t.Context(), pay.Account(pay.Address{3}), ledger.Forgiveness{Refs: []string{failed[0].Reference()}}); err != nil {
+	if _, err := s.books.Forgive(t.Context(), pay.Account(pay.Address{3}), ledger.ForgiveRequest{Refs: []string{failed[0].Reference()}}); err != nil {
 		t.Fatal(err)
 	}
 	blocked()

@@ -118,12 +118,12 @@ func TestWhatWasMovedByWhoeverIsItsPayersOnce(t *testing.T) {
 			_, err := other.Reserve(t.Context(), s.Terms, s.payment(1), requestOf(2), 1, book.Limits{})
 			took <- err
 		}()
-		_, kept, err := s.Book.Arrived(t.Context(), row.ID, pay.Word{99})
-		if reserved := <-took; err != nil || kept != errors.Is(reserved, book.ErrSpent) || !kept && reserved != nil {
-			t.Errorf("it is kept: %v, %v; reserved: %v", kept, err, reserved)
+		_, moved, err := s.Book.MarkMovedByOther(t.Context(), row.ID, pay.Word{99})
+		if reserved := <-took; err != nil || moved != errors.Is(reserved, book.ErrSpent) || !moved && reserved != nil {
+			t.Errorf("it is moved: %v, %v; reserved: %v", moved, err, reserved)
 		}
-		if _, again, err := s.Book.Arrived(t.Context(), row.ID, pay.Word{99}); again || err != nil {
-			t.Errorf("it is kept again: %v", err)
+		if _, again, err := s.Book.MarkMovedByOther(t.Context(), row.ID, pay.Word{99}); again || err != nil {
+			t.Errorf("it is moved again: %v", err)
 		}
 	})
 }

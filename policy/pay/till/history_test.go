@@ -237,7 +237,7 @@ func (h *history) cancel() {
 func (h *history) forgive() {
 	h.Helper()
 	payer := pay.Address{byte(1 + h.random.IntN(4))}
-	f, err := h.books.Forgive(h.Context(), pay.Account(payer), ledger.Forgiveness{Via: "socket", Reason: "why"})
+	f, err := h.books.Forgive(h.Context(), pay.Account(payer), ledger.ForgiveRequest{Via: "socket", Reason: "why"})
 	if errors.Is(err, ledger.ErrNoLoss) || errors.Is(err, ledger.ErrUnknownKey) {
 		return
 	}
@@ -313,7 +313,7 @@ func (h *history) checkReleased() {
 		if moved := used && hash != (pay.Word{}); moved && (!ok || row.Service != book.Served) {
 			h.Errorf("%s has moved, and the payment is %s of %s", hash, row.Service, row.Request)
 		}
-		if kept, err := h.Book.Kept(h.Context(), row.ID); err != nil || kept && slices.Contains(h.chain.made, p.Nonce) {
+		if kept, err := h.Book.IsMovedByOther(h.Context(), row.ID); err != nil || kept && slices.Contains(h.chain.made, p.Nonce) {
 			h.Errorf("the transfer of %s, which is kept as credit, was made, %v", row.Request, err)
 		}
 		if _, known := h.served[row.ID]; row.Service == book.Served && !known {

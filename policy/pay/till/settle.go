@@ -84,8 +84,8 @@ func (t *Till) settle(ctx context.Context, due []book.Payment) error {
 			continue
 		}
 		if p.Settlement == book.None {
-			kept, err := t.kept(ctx, p, head)
-			if kept || err != nil {
+			moved, err := t.movedByOther(ctx, p, head)
+			if moved || err != nil {
 				errs = append(errs, err)
 				continue
 			}
@@ -212,7 +212,7 @@ func (t *Till) prepare(ctx context.Context, p *book.Payment, slot uint64) (*pay.
 }
 
 func (t *Till) send(ctx context.Context, p *book.Payment, tx *pay.Transaction) error {
-	if err := t.Book.Signed(ctx, p.ID, tx); err != nil {
+	if err := t.Book.MarkSigned(ctx, p.ID, tx); err != nil {
 		return err
 	}
 	t.resent[p.ID] = t.Now()
@@ -224,7 +224,7 @@ func (t *Till) reverted(ctx context.Context, p *book.Payment, head pay.Block, r 
 	if over, err := t.resolveUnmined(ctx, p, head); over || err != nil {
 		return err
 	}
-	return t.Book.Refused(ctx, p.ID, r.Reason)
+	return t.Book.MarkRefused(ctx, p.ID, r.Reason)
 }
 
 // resolveUnmined checks a payment whose transfer is in no known block. over: nothing is to be sent for it any more, since its authorization was used or has
@@ -264,7 +264,7 @@ func (t *Till) resolveUsed(ctx context.Context, p *book.Payment) (over bool, err
 	if mark != (pay.Mark{}) && mark != t.Book.Mark() {
 		return true, t.fail(ctx, p, "it paid for a request at another gateway, which has no store in common with this one")
 	}
-	return true, t.Book.Found(ctx, p.ID, hash)
+	return true, t.Book.MarkFound(ctx, p.ID, hash)
 }
 
 // find finds the transfer of a payment, of any sender. After a reorganisation its block may be lower than the newest one at the time of the verification.
@@ -287,7 +287,7 @@ func (t *Till) resolveMissing(ctx context.Context, p *book.Payment) error {
 		return since
 	})
 	if now.Sub(since) < t.lag {
-		return t.Book.Refused(ctx, p.ID, "the authorization was used or cancelled, and no transfer is found yet")
+		return t.Book.MarkRefused(ctx, p.ID, "the authorization was used or cancelled, and no transfer is found yet")
 	}
 	t.missingSince.remove(p.ID)
 	return t.fail(ctx, p, "the payer cancelled the authorization")
@@ -339,7 +339,7 @@ func (t *Till) mined(ctx context.Context, p *book.Payment, hash pay.Word, r pay.
 	delete(t.resent, p.ID)
 	if r.Paid {
 		t.failedTxs.remove(p.ID)
-		return t.Book.Confirmed(ctx, p.ID, hash, r)
+		return t.Book.MarkConfirmed(ctx, p.ID, hash, r)
 	}
 	t.failedTxs.update(p.ID, func(n int) int { return n + 1 })
 	return t.reverted(ctx, p, head, &pay.Revert{Reason: "the transaction was mined and moved nothing"})
@@ -347,7 +347,7 @@ func (t *Till) mined(ctx context.Context, p *book.Payment, hash pay.Word, r pay.
 
 // unmined handles a payment whose transactions are in no block.
 func (t *Till) unmined(ctx context.Context, p *book.Payment, sent []book.Sent, head pay.Block) error {
-	if kept, err := t.kept(ctx, p, head); kept || err != nil {
+	if moved, err := t.movedByOther(ctx, p, head); moved || err != nil {
 		return err
 	}
 	if t.Settler != nil {
@@ -361,7 +361,7 @@ func (t *Till) unmined(ctx context.Context, p *book.Payment, sent []book.Sent, h
 		if over, err := t.resolveUnmined(ctx, p, head); over || err != nil {
 			return err
 		}
-		return t.Book.Refused(ctx, p.ID, "its transaction was replaced")
+		return t.Book.MarkRefused(ctx, p.ID, "its transaction was replaced")
 	}
 	if t.Now().Sub(sent[0].At) >= t.Bump {
 		return t.replace(ctx, p, &sent[0], head)
@@ -396,11 +396,11 @@ func (t *Till) recheck(ctx context.Context, p *book.Payment, head pay.Block) err
 		return err
 	case !ok || !r.Paid:
 		t.Log.Warn("a payment's block is not in the chain any more", "request", p.Request, "transaction", p.Tx.String())
-		return t.Book.Unconfirmed(ctx, p.ID)
+		return t.Book.MarkUnconfirmed(ctx, p.ID)
 	case r.BlockHash != p.BlockHash:
-		return t.Book.Confirmed(ctx, p.ID, p.Tx, r)
+		return t.Book.MarkConfirmed(ctx, p.ID, p.Tx, r)
 	case head.Number+1 >= r.Block+t.Finality:
-		return t.Book.Finished(ctx, p.ID)
+		return t.Book.MarkFinished(ctx, p.ID)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func (t *Till) order(ctx context.Context, p *book.Payment, head pay.Block) error
 	if over, err := t.resolveUnmined(ctx, p, head); over || err != nil {
 		return err
 	}
-	if err := t.Book.Ordered(ctx, p.ID); err != nil {
+	if err := t.Book.MarkOrdered(ctx, p.ID); err != nil {
 		return err
 	}
 	hash, err := t.Settler.Settle(ctx, p.Transfer())
@@ -51,7 +51,7 @@ func (t *Till) order(ctx context.Context, p *book.Payment, head pay.Block) error
 	if hash == (pay.Word{}) {
 		return err
 	}
-	return errors.Join(err, t.Book.Found(ctx, p.ID, hash))
+	return errors.Join(err, t.Book.MarkFound(ctx, p.ID, hash))
 }
 
 // checkOrder handles a payment whose transfer was ordered and is in no block.
@@ -62,5 +62,5 @@ func (t *Till) checkOrder(ctx context.Context, p *book.Payment, head pay.Block) 
 	if t.Now().Sub(p.Changed) < t.Bump {
 		return nil
 	}
-	return t.Book.Refused(ctx, p.ID, "the facilitator has not settled it")
+	return t.Book.MarkRefused(ctx, p.ID, "the facilitator has not settled it")
 }

@@ -36,8 +36,8 @@ type Ledger interface {
 	Balance(ctx context.Context, account policy.Account) (ledger.Balance, error)
 	// Owed returns an account's debt for payments that never arrived.
 	Owed(ctx context.Context, account policy.Account) (policy.Micro, error)
-	// Pardons returns the forgiven ones of some losses, by their keys (ledger.LossKey).
-	Pardons(ctx context.Context, keys []string) (map[string]ledger.Pardon, error)
+	// ForgivenLosses returns the forgiven ones of some losses, by their keys (ledger.LossKey).
+	ForgivenLosses(ctx context.Context, keys []string) (map[string]ledger.Forgiveness, error)
 	// Charged reports whether a request was charged to an account.
 	Charged(ctx context.Context, account policy.Account, requestID string) (bool, error)
 	// Capture charges a reservation and ends it; it returns when the charge is durable. A request is charged once.
@@ -47,7 +47,7 @@ type Ledger interface {
 // Options of a till. All but the last group are required.
 type Options struct {
 	Terms  *pay.Terms
-	Seal   pay.Seal
+	Signer pay.QuoteSigner
 	Chain  pay.Chain
 	Book   *book.Book
 	Ledger Ledger
@@ -139,7 +139,7 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 	if p.UpTo { // which cannot pay a debt
 		due = 0
 	}
-	short, why := t.Terms.CheckAmount(t.Seal, p, digest, price, due, t.Now())
+	short, why := t.Terms.CheckAmount(t.Signer, p, digest, price, due, t.Now())
 	if p.UpTo && owes.all > 0 {
 		if why != nil { // the client gets the price, with the debt
 			return Taken{}, why

@@ -80,7 +80,7 @@ func (s *shop) reopen(t *testing.T) {
 	}
 	terms := &pay.Terms{Network: pay.Network{ID: 84532, Name: "base-sepolia"}, Asset: pay.Token{Name: "USD Coin", Version: "2"}, Fee: 1000, ServeTime: time.Minute, Margin: time.Minute}
 	s.Till = New(Options{
-		Terms: terms, Seal: pay.NewSeal([]byte("s"), terms), Chain: s.chain, Book: b, Ledger: s.books, Limits: book.Limits{Exposure: 100_000}, Log: slog.New(slog.DiscardHandler), Now: clock,
+		Terms: terms, Signer: pay.NewQuoteSigner([]byte("s"), terms), Chain: s.chain, Book: b, Ledger: s.books, Limits: book.Limits{Exposure: 100_000}, Log: slog.New(slog.DiscardHandler), Now: clock,
 		Finality: 3, LowGas: func(left int64) { s.gas = append(s.gas, left) }, Lost: func(l Loss) { s.lost = append(s.lost, l) },
 	})
 	s.lag = 0

@@ -15,9 +15,9 @@ import (
 // A deferred request holds its money for hours, and over restarts: its hold becomes a standing hold, which is a row of the store and
 // belongs to no gateway's block. When the request is charged, the money is moved into the block of the gateway that charges it.
 
-// Stand converts a hold into a standing hold of an owner, the component that stores the request, and returns once it is on disk. The hold h ends; if its amount
+// ConvertToStandingHold converts a hold into a standing hold of an owner, the component that stores the request, and returns once it is on disk. The hold h ends; if its amount
 // is zero, there is no standing hold. After an error h is unchanged.
-func (l *Ledger) Stand(ctx context.Context, h *Hold, owner string) error {
+func (l *Ledger) ConvertToStandingHold(ctx context.Context, h *Hold, owner string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func (l *Ledger) Stand(ctx context.Context, h *Hold, owner string) error {
 	defer h.captures.Unlock()
 	h.beginCapture(l.o.Now())
 	a := h.account
-	err := l.do(func(b *book) error { return b.stand(h, amount, owner, l.o.Now().UnixMicro()) }, func(err error) {
+	err := l.do(func(b *book) error { return b.convertToStandingHold(h, amount, owner, l.o.Now().UnixMicro()) }, func(err error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		h.capturing--
@@ -42,27 +42,27 @@ func (l *Ledger) Stand(ctx context.Context, h *Hold, owner string) error {
 		h.freeIfReleased()
 	})
 	if err != nil {
-		return fmt.Errorf("stand request %s: %w", h.request, err)
+		return fmt.Errorf("standing hold of request %s: %w", h.request, err)
 	}
 	return nil
 }
 
-// ReserveStanding reserves an amount for a request as a standing hold. The error is as Reserve's.
-func (l *Ledger) ReserveStanding(ctx context.Context, acct policy.Account, requestID string, amount policy.Micro, owner string) error {
+// ReserveStandingHold reserves an amount for a request as a standing hold. The error is as Reserve's.
+func (l *Ledger) ReserveStandingHold(ctx context.Context, acct policy.Account, requestID string, amount policy.Micro, owner string) error {
 	h, err := l.Reserve(ctx, acct, requestID, amount)
 	if err != nil {
 		return err
 	}
-	if err := l.Stand(ctx, h, owner); err != nil {
+	if err := l.ConvertToStandingHold(ctx, h, owner); err != nil {
 		l.Release(h)
 		return err
 	}
 	return nil
 }
 
-// stand moves money from the gateway's block to a standing hold. If others considered the gateway dead and returned its block, the money is taken from the
+// convertToStandingHold moves money from the gateway's block to a standing hold. If others considered the gateway dead and returned its block, the money is taken from the
 // part of the balance that no block holds.
-func (b *book) stand(h *Hold, amount policy.Micro, owner string, at int64) error {
+func (b *book) convertToStandingHold(h *Hold, amount policy.Micro, owner string, at int64) error {
 	account, err := b.numberOf(h.account)
 	if err != nil {
 		return err
@@ -81,16 +81,16 @@ func (b *book) stand(h *Hold, amount policy.Micro, owner string, at int64) error
 	return err
 }
 
-// TakeStanding converts a request's standing hold into a hold of this gateway, to be captured or released. If there is none, the hold's amount is zero.
+// TakeStandingHold converts a request's standing hold into a hold of this gateway, to be captured or released. If there is none, the hold's amount is zero.
 // The error is as Reserve's.
-func (l *Ledger) TakeStanding(ctx context.Context, acct policy.Account, requestID string) (*Hold, error) {
+func (l *Ledger) TakeStandingHold(ctx context.Context, acct policy.Account, requestID string) (*Hold, error) {
 	h, err := l.Reserve(ctx, acct, requestID, 0)
 	if err != nil {
 		return nil, err
 	}
 	a := h.account
 	var amount policy.Micro
-	err = l.do(func(b *book) (err error) { amount, err = b.takeStanding(h, l.o.Now().UnixMicro()); return err }, func(err error) {
+	err = l.do(func(b *book) (err error) { amount, err = b.takeStandingHold(h, l.o.Now().UnixMicro()); return err }, func(err error) {
 		if err != nil {
 			return
 		}
@@ -101,14 +101,14 @@ func (l *Ledger) TakeStanding(ctx context.Context, acct policy.Account, requestI
 	})
 	if err != nil {
 		l.Release(h)
-		return nil, fmt.Errorf("take what stands for request %s: %w", requestID, err)
+		return nil, fmt.Errorf("take the standing hold of request %s: %w", requestID, err)
 	}
 	return h, nil
 }
 
-// takeStanding moves money from a standing hold to the gateway's block.
-func (b *book) takeStanding(h *Hold, at int64) (amount policy.Micro, err error) {
-	account, amount, err := b.dropStanding(h.request)
+// takeStandingHold moves money from a standing hold to the gateway's block.
+func (b *book) takeStandingHold(h *Hold, at int64) (amount policy.Micro, err error) {
+	account, amount, err := b.deleteStandingHold(h.request)
 	if err != nil || amount == 0 {
 		return 0, err
 	}
@@ -117,8 +117,8 @@ ON CONFLICT (account, instance) DO UPDATE SET micro = block.micro + ?3, at = ?4`
 	return amount, err
 }
 
-// dropStanding deletes a standing hold and returns its amount; zero if there is none.
-func (b *book) dropStanding(request string) (account int64, amount policy.Micro, err error) {
+// deleteStandingHold deletes a standing hold and returns its amount; zero if there is none.
+func (b *book) deleteStandingHold(request string) (account int64, amount policy.Micro, err error) {
 	err = b.Row(`DELETE FROM standing WHERE request = ? RETURNING account, micro`, request).Scan(&account, &amount)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, 0, nil
@@ -126,48 +126,48 @@ func (b *book) dropStanding(request string) (account int64, amount policy.Micro,
 	return account, amount, err
 }
 
-// ReleaseStanding returns a standing hold to the balance. It has no effect if there is none.
-func (l *Ledger) ReleaseStanding(ctx context.Context, requestID string) error {
+// ReleaseStandingHold returns a standing hold to the balance. It has no effect if there is none.
+func (l *Ledger) ReleaseStandingHold(ctx context.Context, requestID string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	err := l.write(func(b *book) error {
-		account, amount, err := b.dropStanding(requestID)
+		account, amount, err := b.deleteStandingHold(requestID)
 		if err != nil || amount == 0 {
 			return err
 		}
 		return b.releaseHeld(account, amount)
 	})
 	if err != nil {
-		return fmt.Errorf("release what stands for request %s: %w", requestID, err)
+		return fmt.Errorf("release the standing hold of request %s: %w", requestID, err)
 	}
 	return nil
 }
 
-// maxStandingAge is longer than any request waits. An older standing hold has lost its request, for instance because only the ledger was restored from a backup.
-const maxStandingAge = 48 * time.Hour
+// maxStandingHoldAge is longer than any request waits. An older standing hold has lost its request, for instance because only the ledger was restored from a backup.
+const maxStandingHoldAge = 48 * time.Hour
 
-// releaseStale releases the standing holds of requests that are not stored any more.
-func (l *Ledger) releaseStale() {
+// releaseStaleStandingHolds releases the standing holds of requests that are not stored any more.
+func (l *Ledger) releaseStaleStandingHolds() {
 	if !l.o.Gateway || l.StoreFailure() != nil {
 		return
 	}
-	before := l.o.Now().Add(-maxStandingAge).UnixMicro()
+	before := l.o.Now().Add(-maxStandingHoldAge).UnixMicro()
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	stale, err := store.ReadAll(ctx, l.reads, store.Text, `SELECT request FROM standing WHERE at < ? AND owner <> ?`, before, ownerPayments)
 	for _, request := range stale {
 		if err == nil {
-			err = l.ReleaseStanding(context.Background(), request)
+			err = l.ReleaseStandingHold(context.Background(), request)
 		}
 	}
 	if err != nil && !commit.IsUnwritable(err) {
-		l.o.Log.Error("ledger: what stood for requests that are gone was not given back", "error", err)
+		l.o.Log.Error("ledger: old standing holds were not released", "error", err)
 	}
 }
 
-// Standing returns the requests of an owner that have a standing hold.
-func (l *Ledger) Standing(ctx context.Context, owner string) (requests []string, err error) {
+// RequestsWithStandingHold returns the requests of an owner that have a standing hold.
+func (l *Ledger) RequestsWithStandingHold(ctx context.Context, owner string) (requests []string, err error) {
 	defer asUnavailable(&err)
 	requests, err = store.ReadAll(ctx, l.reads, store.Text, `SELECT request FROM standing WHERE owner = ?`, owner)
 	if err != nil {

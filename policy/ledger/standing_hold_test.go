@@ -11,7 +11,7 @@ import (
 // stand makes a standing hold.
 func makeStanding(t *testing.T, l *Ledger, request string, amount policy.Micro) {
 	t.Helper()
-	if err := l.Stand(t.Context(), reserve(t, l, "k", request, amount), "me"); err != nil {
+	if err := l.ConvertToStandingHold(t.Context(), reserve(t, l, "k", request, amount), "me"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -52,10 +52,10 @@ func TestAStandingHoldOutlivesItsGateway(t *testing.T) {
 	if _, err := l.Reserve(t.Context(), "k", "now", 3*usd); !errors.As(err, &short) {
 		t.Errorf("another request gets the money: %v", err)
 	}
-	if all, err := l.Standing(t.Context(), "me"); err != nil || len(all) != 1 || all[0] != "later" {
+	if all, err := l.RequestsWithStandingHold(t.Context(), "me"); err != nil || len(all) != 1 || all[0] != "later" {
 		t.Errorf("standing are %v, %v", all, err)
 	}
-	h, err := l.TakeStanding(t.Context(), "k", "later")
+	h, err := l.TakeStandingHold(t.Context(), "k", "later")
 	if err != nil || h.Amount() != 3*usd {
 		t.Fatalf("%v, %v", h, err)
 	}
@@ -73,7 +73,7 @@ func TestARequestThatWasChargedIsNotChargedAgain(t *testing.T) {
 	withKey(t, l, "k", 5*usd)
 	makeStanding(t, l, "later", 2*usd)
 	for range 2 {
-		h, err := l.TakeStanding(t.Context(), "k", "later")
+		h, err := l.TakeStandingHold(t.Context(), "k", "later")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func TestAStandingHoldIsReleasedOnce(t *testing.T) {
 	makeStanding(t, l, "later", 2*usd)
 	makeStanding(t, l, "nothing", 0)
 	for range 2 {
-		if err := l.ReleaseStanding(t.Context(), "later"); err != nil {
+		if err := l.ReleaseStandingHold(t.Context(), "later"); err != nil {
 			t.Fatal(err)
 		}
 		mustBalance(t, l, 5*usd, 0)
@@ -114,10 +114,10 @@ func TestAnOldStandingHoldIsReleased(t *testing.T) {
 	l := openWith(t, path, Options{Gateway: true, IdleReturn: time.Hour, Now: func() time.Time { return now }})
 	withKey(t, l, "k", 5*usd)
 	makeStanding(t, l, "later", 2*usd)
-	l.releaseStale()
+	l.releaseStaleStandingHolds()
 	mustBalance(t, l, 5*usd, 2*usd)
-	now = now.Add(maxStandingAge + time.Minute)
-	l.releaseStale()
+	now = now.Add(maxStandingHoldAge + time.Minute)
+	l.releaseStaleStandingHolds()
 	mustBalance(t, l, 5*usd, 0)
 	wantSoundBooks(t, l)
 }
