@@ -7,9 +7,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
+	"bardo.money/gateway/internal/polltest"
 	"bardo.money/gateway/policy/ledger/postgres"
 	"bardo.money/gateway/policy/ledger/store"
 )
@@ -85,7 +87,7 @@ func raw(t testing.TB, path string) *sql.DB {
 	if store.IsPostgres(path) {
 		db, err = postgres.Connect(t.Context(), path, false)
 	} else {
-		db, err = sql.Open("sqlite3", fileURL(path, url.Values{"_foreign_keys": {"off"}, "_ignore_check_constraints": {"on"}, "_busy_timeout": {"5000"}}))
+		db, err = sql.Open("sqlite3", fileURL(path, url.Values{"_foreign_keys": {"off"}, "_ignore_check_constraints": {"on"}, "_busy_timeout": {strconv.FormatInt(polltest.Patience.Milliseconds(), 10)}}))
 	}
 	if err != nil {
 		t.Fatal(err)

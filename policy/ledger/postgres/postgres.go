@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,8 +26,14 @@ const (
 	answerTimeout    = 25 * time.Second
 	dialTimeout      = 5 * time.Second
 
-	silentTime   = 3 * time.Second // without an answer: then another connection finds out whether the database answers at all
+	silentTime   = 3 * time.Second // without an answer: then another connection finds out whether one may still come
 	probeTimeout = 2 * time.Second
+)
+
+// Reasons why a connection without an answer is not waited for.
+var (
+	ErrSilent  = errors.New("the database does not answer on another connection either")
+	ErrNotBusy = errors.New("the database does not work on a statement of this connection: a message between it and the gateway is lost")
 )
 
 // schema is the ledger's schema, unless the URL has a search_path.
@@ -51,36 +58,59 @@ func Connect(_ context.Context, url string, writes bool) (*sql.DB, error) {
 		set("idle_in_transaction_session_timeout", idleTimeout)
 	}
 	c.ConnectTimeout = dialTimeout
-	probe := c.Copy()
 	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3}}
-	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := d.DialContext(ctx, network, address)
-		if err != nil || !writes {
-			return conn, err
-		}
-		return &answering{Conn: conn, answers: func() bool { return answers(probe) }}, nil
+	c.DialFunc = d.DialContext
+	if !writes {
+		return stdlib.OpenDB(*c), nil
 	}
-	return stdlib.OpenDB(*c), nil
+	probe := c.Copy()
+	return stdlib.OpenDB(*c, stdlib.OptionBeforeConnect(func(_ context.Context, c *pgx.ConnConfig) error {
+		var process atomic.Uint32
+		c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := d.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return &answering{Conn: conn, check: func() error { return checkBusy(probe, process.Load()) }}, nil
+		}
+		c.AfterConnect = func(_ context.Context, conn *pgconn.PgConn) error {
+			process.Store(conn.PID())
+			return nil
+		}
+		return nil
+	})), nil
 }
 
-// answers reports whether a database answers on a new connection, if only by an error.
-func answers(c *pgx.ConnConfig) bool {
+// selectNotBusy reports whether a process of the database has waited for a statement for as long as an answer may be on its way. It is false for an unknown
+// process, such as a connection pooler's number, or zero.
+const selectNotBusy = `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1 AND state LIKE 'idle%' AND state_change < clock_timestamp() - interval '2 seconds')`
+
+// checkBusy is nil if an answer may still come from the process of the database that serves a connection: the database answers on a new connection, if only by
+// an error, and the process works on a statement.
+func checkBusy(c *pgx.ConnConfig, process uint32) error {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
+	var notBusy bool
 	conn, err := pgx.ConnectConfig(ctx, c)
 	if err == nil {
-		err = errors.Join(conn.Ping(ctx), conn.Close(ctx))
+		err = errors.Join(conn.QueryRow(ctx, selectNotBusy, process).Scan(&notBusy), conn.Close(ctx))
 	}
 	_, isAnswer := errors.AsType[*pgconn.PgError](err)
-	return err == nil || isAnswer
+	switch {
+	case err != nil && !isAnswer:
+		return ErrSilent
+	case notBusy:
+		return ErrNotBusy
+	}
+	return nil
 }
 
 // answering is a connection with a read timeout: the ledger's writer has no context, and a lost network is not always reported. A slow statement has more time
-// than a database that does not answer at all.
+// than a database that does not answer at all, or has nothing to do.
 type answering struct {
 	net.Conn
 
-	answers func() bool // whether the database answers on another connection
+	check func() error // nil if an answer may still come
 
 	mu    sync.Mutex
 	limit time.Time // set by SetDeadline; zero means none
@@ -103,8 +133,11 @@ func (c *answering) Read(b []byte) (int, error) {
 			return 0, err
 		}
 		n, err := c.Conn.Read(b)
-		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !waits || c.isOver() || !c.answers() {
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !waits || c.isOver() {
 			return n, err
+		}
+		if cause := c.check(); cause != nil {
+			return 0, fmt.Errorf("%w: %w", err, cause)
 		}
 	}
 }
