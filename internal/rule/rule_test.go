@@ -57,6 +57,18 @@ func TestConditionsDecideOnArguments(t *testing.T) {
 		{"tool == 'transfer' && subsystem == 'risk' && key.startsWith('key_') && regime != 'calm' && phase == 'stable'", `{}`, true, false},
 		{"vitality > 0.5 || tool.matches('^get_')", `{}`, false, false},
 		{"args.note.contains('x')", `{"note":null}`, false, true},
+		{"args.n == 9007199254740992", `{"n":9007199254740993}`, false, false}, // 2^53 and 2^53+1, which are equal as floating-point numbers
+		{"args.n == 9007199254740993", `{"n":9007199254740993}`, true, false},
+		{"args.n == 9007199254740993", `{"n":9007199254740993.0}`, true, false},
+		{"args.n == 9007199254740993", `{"n":9.007199254740993e15}`, true, false},
+		{"args.n > -9007199254740993", `{"n":-9007199254740993}`, false, false},
+		{"args.n in [9007199254740992]", `{"n":9007199254740993}`, false, false},
+		{"args.n < 18446744073709551615u", `{"n":18446744073709551615}`, false, false},
+		{"args.n == 1000000000000000000", `{"n":1e18}`, true, false},
+		{"args.n > 500.0", `{"n":9007199254740993}`, true, false},
+		{"args.n > 9223372036854775807", `{"n":1e30}`, true, false},
+		{"args.n * 2.0 > 1.0", `{"n":4503599627370497}`, true, false},
+		{"args.n + 1 > 0", `{"n":9223372036854775807}`, false, true},
 		{"[0,1,2,3,4,5,6,7,8,9].all(a, [0,1,2,3,4,5,6,7,8,9].all(b, [0,1,2,3,4,5,6,7,8,9].all(c, [0,1,2,3,4,5,6,7,8,9].all(d, [0,1,2,3,4,5,6,7,8,9].all(e, true)))))", `{}`, false, true},
 	} {
 		c, err := rule.ParseCondition(row.condition)
@@ -185,18 +197,27 @@ func FuzzMeasure(f *testing.F) {
 func TestD85ArgumentsThatReadersUnderstandDifferentlyAreErrors(t *testing.T) {
 	t.Parallel()
 	for args, ok := range map[string]bool{
-		`{"a":1,"b":[{"c":null}]}`: true,
-		` `:                        true,
-		`{"a":1,"a":2}`:            false,
-		`{"a":1,"\u0061":2}`:       false,
-		`{"amount":1,"Amount":2}`:  false,
-		`{"usd":1,"uſd":9999}`:     false, // a long s, which is an s to readers that fold names as Unicode does
-		`{"k":1,"K":2}`:            false, // the sign for kelvin
-		`{"x":[{"b":1,"B":2}]}`:    false,
-		`[1]`:                      false,
-		`{"a":1}{"a":2}`:           false,
-		`{"a":`:                    false,
-		`{"a":1e999}`:              false,
+		`{"a":1,"b":[{"c":null}]}`:     true,
+		` `:                            true,
+		`{"a":1,"a":2}`:                false,
+		`{"a":1,"\u0061":2}`:           false,
+		`{"amount":1,"Amount":2}`:      false,
+		`{"usd":1,"uſd":9999}`:         false, // a long s, which is an s to readers that fold names as Unicode does
+		`{"k":1,"K":2}`:                false, // the sign for kelvin
+		`{"x":[{"b":1,"B":2}]}`:        false,
+		`[1]`:                          false,
+		`{"a":1}{"a":2}`:               false,
+		`{"a":`:                        false,
+		`{"a":1e999}`:                  false,
+		`{"a":18446744073709551615}`:   true,
+		`{"a":18446744073709551617}`:   false, // no integer of 64 bits, and another number in floating point
+		`{"a":9007199254740993.5}`:     false,
+		`{"a":18446744073709551614.5}`: false,
+		`{"a":0.1}`:                    true,
+		`{"a":1e300}`:                  true,
+		`{"a":100000000000000000000}`:  true,
+		`{"a":1` + strings.Repeat("0", 300) + `}`:                   false,
+		`{"a":9007199254740992.` + strings.Repeat("0", 512) + `}`:   false,
 		strings.Repeat(`{"a":`, 70) + "1" + strings.Repeat("}", 70): false,
 		`{"a":"` + strings.Repeat("x", rule.MaxArgs) + `"}`:         false,
 	} {
@@ -217,9 +238,18 @@ func TestAnOperatorsSchemaDecides(t *testing.T) {
 	}
 	for args, want := range map[string]bool{
 		`{"to":"0xab","n":3}`: true, `{"to":"0xab"}`: true, `{"to":"x"}`: false, `{"n":1}`: false, `{"to":"0xa","n":4}`: false, `{"to":"0xa","m":1}`: false, `{"to":"0xa","n":1.5}`: false,
+		`{"to":"0xa","n":9007199254740993}`: false,
 	} {
 		m, err := rule.Args([]byte(args))
 		if err != nil || s.Allows(m) != want {
+			t.Errorf("%s: %v, %v", args, s.Allows(m), err)
+		}
+	}
+	if s, err = rule.ParseSchema(`{"properties":{"n":{"maximum":9007199254740992}}}`); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]bool{`{"n":9007199254740992}`: true, `{"n":9007199254740993}`: false, `{"n":18446744073709551615}`: false} {
+		if m, err := rule.Args([]byte(args)); err != nil || s.Allows(m) != want {
 			t.Errorf("%s: %v, %v", args, s.Allows(m), err)
 		}
 	}
