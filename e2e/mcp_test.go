@@ -515,6 +515,41 @@ func TestB09WhoIsNotServed(t *testing.T) {
 	}
 }
 
+// TestB09CallsAtTheSameTime are limited per key and per server; others are answered with an error.
+func TestB09CallsAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	one, two := newMCPServer(t, "one", mcp.StreamableHTTPOptions{}), newMCPServer(t, "two", mcp.StreamableHTTPOptions{})
+	g := gateway.Run(t, gateway.Options{Config: fmt.Sprintf("mcp: {max_concurrent: 2, servers: {one: {url: %q, max_concurrent: 1}, two: {url: %q}}}\n", one.URL, two.URL)})
+	call := func(key, tool string) gateway.Answer {
+		return rpc(t, g, key, "", `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"`+tool+`","arguments":{"text":"a"}}}`)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	for _, s := range []*mcpServer{one, two} {
+		name := map[*mcpServer]string{one: "one", two: "two"}[s]
+		go func() {
+			if resp, err := g.Open(ctx, gateway.Call{Path: "/mcp", Body: `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"` + name + `__wait","arguments":{"text":""}}}`}); err == nil {
+				_ = resp.Body.Close()
+			}
+		}()
+		eventually(t, "a call under way", func() bool { return s.waiting.Load() == 1 })
+	}
+	if a := call("", "two__echo"); a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After") == "" || !strings.Contains(a.Body, `"code":-32012`) {
+		t.Errorf("a third call of the key: %d %v %s", a.Status, a.Header, a.Body)
+	}
+	other := g.CreateKey(t, "--name", "other").Key
+	if a := call(other, "one__echo"); a.Status != http.StatusOK || !strings.Contains(a.Body, `"data":{"server":"one","reason":"busy"}`) {
+		t.Errorf("a second call at the server: %d %s", a.Status, a.Body)
+	}
+	if a := call(other, "two__echo"); !strings.Contains(a.Body, "two: a") {
+		t.Errorf("another key's call at the other server: %d %s", a.Status, a.Body)
+	}
+	if n := g.Metrics(t).Sum("bardo_mcp_request_duration_seconds_count", `result="limited"`); n != 1 {
+		t.Errorf("%v calls beyond the key's limit are counted", n)
+	}
+	end()
+	eventually(t, "room for a call", func() bool { return strings.Contains(call("", "one__echo").Body, "one: a") })
+}
+
 // TestB09ArgumentsInHeaders: a server that requires arguments in headers gets them from clients of all revisions, as the body has them, and no call whose header
 // says something else.
 func TestB09ArgumentsInHeaders(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 // mcp answers a message to MCP servers. It costs nothing.
 func (x *exchange) mcp(ctx context.Context, bodyless bool) (err error) {
 	c := mcp.Caller{
-		Request: x.ID, Account: x.Principal.Account, Name: x.Principal.Name, Servers: x.Config.MCP, Secret: x.Config.EgressSecret,
+		Request: x.ID, Account: x.Principal.Account, Name: x.Principal.Name, Servers: x.Config.MCP, MaxCalls: x.Config.MCPCalls, Secret: x.Config.EgressSecret,
 		Single: mcp.ServerOf(x.Head.Path),
 	}
 	if err := toolaccess.Check(&x.View); err != nil {

@@ -69,7 +69,7 @@ func (x *exchange) check(ctx context.Context, k *call, tool string) *rpcError {
 	if why == nil {
 		return nil
 	}
-	x.Meter.MCPRequest(k.server.Name, x.method, "refused", 0)
+	x.Meter.MCPRequest(k.server.Name, x.method, refused, 0)
 	f := &rpcError{code: codeRefused, message: "the gateway's rules do not allow this call (" + why.Reason + ")"}
 	data := jsonx.AppendString([]byte(`{"reason":`), why.Reason)
 	if why.Rule != "" {
@@ -116,7 +116,12 @@ func (x *exchange) repeated(ctx context.Context, k *call, tool string) (http.Hea
 }
 
 // forward sends the request to a server, and passes on what that answers.
-func (x *exchange) forward(ctx context.Context, k *call, r request) (f *rpcError) {
+func (x *exchange) forward(ctx context.Context, k *call, r request) *rpcError {
+	end, f := x.admit(k)
+	if f != nil {
+		return f
+	}
+	defer end()
 	began := time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -32,14 +32,15 @@ const MaxMessage = 4 << 20
 
 // Server is an upstream MCP server.
 type Server struct {
-	Name    string // letters, digits, dashes and single underscores
-	Key     string // differs for another address or credential: a session at the server belongs to one of each
-	Cluster string // of Envoy
-	Host    string // with its port, for the Host header
-	Path    string
-	Token   secret.Text   // the gateway's credential; may be unset
-	Header  string        // that carries Token; "Authorization" is sent as a bearer token
-	Timeout time.Duration // of a call, without any message from the server
+	Name     string // letters, digits, dashes and single underscores
+	Key      string // differs for another address or credential: a session at the server belongs to one of each
+	Cluster  string // of Envoy
+	Host     string // with its port, for the Host header
+	Path     string
+	Token    secret.Text   // the gateway's credential; may be unset
+	Header   string        // that carries Token; "Authorization" is sent as a bearer token
+	Timeout  time.Duration // of a call, without any message from the server
+	MaxCalls int           // at the same time, of all keys; 0 means no limit
 
 	Keys  rule.Names // ids or names of API keys that may use the server; nil: all
 	Allow rule.Names // tools; nil: all
@@ -79,13 +80,14 @@ type Refusal struct {
 
 // Caller is who sends a request, and what it may use.
 type Caller struct {
-	Request string // the request's id
-	Account policy.Account
-	Name    string // of its key
-	Servers []Server
-	Rules   Rules
-	Secret  string // of the egress listener
-	Single  string // the server of the request's path; "" for all
+	Request  string // the request's id
+	Account  policy.Account
+	Name     string // of its key
+	Servers  []Server
+	MaxCalls int // at the same time; 0 means no limit
+	Rules    Rules
+	Secret   string // of the egress listener
+	Single   string // the server of the request's path; "" for all
 }
 
 // Meter counts requests to servers. Safe for concurrent use.
@@ -114,13 +116,15 @@ const (
 type Gateway struct {
 	Options
 
-	accounts *lru.Cache[policy.Account, *links]
-	ended    *lru.Cache[nonce, struct{}] // ended sessions
-	flights  singleflight.Group          // openings of sessions at servers
-	lastID   atomic.Uint64               // of requests to servers
-	inFlight sync.Map                    // flight → context.CancelCauseFunc
-	failed   sync.Map                    // Server.Key → time.Time of the last list that the server did not answer
-	tools    sync.Map                    // Server.Key → map[string]bool: the names of the tools that the server has listed last
+	accounts  *lru.Cache[policy.Account, *links]
+	ended     *lru.Cache[nonce, struct{}] // ended sessions
+	flights   singleflight.Group          // openings of sessions at servers
+	lastID    atomic.Uint64               // of requests to servers
+	inFlight  sync.Map                    // flight → context.CancelCauseFunc
+	ofKeys    slots[policy.Account]       // calls under way
+	ofServers slots[string]               // by name
+	failed    sync.Map                    // Server.Key → time.Time of the last list that the server did not answer
+	tools     sync.Map                    // Server.Key → map[string]bool: the names of the tools that the server has listed last
 }
 
 // links are one account's sessions at servers.

@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// The codes of errors that clients get: JSON-RPC's, those of the protocol, and two of this gateway, from the range for implementations.
+// The codes of errors that clients get: JSON-RPC's, those of the protocol, and three of this gateway, from the range for implementations.
 const (
 	codeParse          = -32700
 	codeInvalid        = -32600
@@ -14,6 +14,7 @@ const (
 	codeParams         = -32602
 	codeRefused        = -32010 // a rule of the operator
 	codeUpstream       = -32011 // the server did not answer as it should
+	codeLimited        = -32012 // the key has too many calls under way
 	codeSession        = -32001 // as the official SDKs write it
 	codeHeaderMismatch = -32020
 	codeVersion        = -32022

@@ -40,6 +40,7 @@ const (
 	brokenOff    = "broken_off"
 	tooLarge     = "too_large"
 	cancelled    = "cancelled" // by the client
+	busy         = "busy"      // it has as many calls under way as it may have
 )
 
 // failure is why a server did not answer as it should.
@@ -409,6 +410,8 @@ func (f failure) describe(server string) string {
 		return fmt.Sprintf("the MCP server %s refuses the gateway's credential", server)
 	case timedOut:
 		return fmt.Sprintf("the MCP server %s did not answer in time", server)
+	case busy:
+		return fmt.Sprintf("the MCP server %s has as many calls under way as it may have (mcp.servers.%[1]s.max_concurrent)", server)
 	case badStatus:
 		return fmt.Sprintf("the MCP server %s answered with status %d", server, f.status)
 	}

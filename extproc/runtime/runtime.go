@@ -54,6 +54,7 @@ type Config struct {
 	EgressSecret  string
 	Hooks         []policy.ProviderID // Envoy's clusters of guardrails and MCP servers
 	MCP           []mcp.Server
+	MCPCalls      int                // of one key at the same time; 0 means no limit
 	MCPAuth       *mcp.Authorization // of MCP clients by OAuth; nil: off
 	Firewall      firewall.Layer     // rules for tools of MCP servers
 	Secrets       *secret.Redactor   // knows every configured credential; nil knows none

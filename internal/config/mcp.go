@@ -13,8 +13,9 @@ import (
 
 // MCP configures the gateway for MCP servers.
 type MCP struct {
-	Servers map[string]MCPServer `key:"servers" doc:"The servers, by the name that their tools have as a prefix: letters, digits, dashes and single underscores."`
-	OAuth   *MCPOAuth            `key:"oauth" start:"true" doc:"Access tokens in place of keys, at /mcp only. It needs listen.public_url. Read at the start."`
+	Servers       map[string]MCPServer `key:"servers" doc:"The servers, by the name that their tools have as a prefix: letters, digits, dashes and single underscores."`
+	MaxConcurrent int                  `key:"max_concurrent" default:"64" min:"0" doc:"Concurrent calls of one key at all servers; 0 means no limit. Beyond it, a call is answered with 429."`
+	OAuth         *MCPOAuth            `key:"oauth" start:"true" doc:"Access tokens in place of keys, at /mcp only. It needs listen.public_url. Read at the start."`
 }
 
 // MCPOAuth configures access tokens of an OAuth authorization server in place of keys.
@@ -35,12 +36,13 @@ type MCPCaller struct {
 
 // MCPServer is a server of the Model Context Protocol.
 type MCPServer struct {
-	URL     URL           `key:"url" doc:"Where the server takes messages (Streamable HTTP), called through Envoy. Required."`
-	Token   Secret        `key:"token" doc:"The gateway's credential at the server."`
-	Header  string        `key:"header" default:"Authorization" doc:"The header that carries the token; in Authorization, it is a bearer token."`
-	Timeout time.Duration `key:"timeout" default:"60s" doc:"How long a server may send nothing during a call, at most 1h. A list may take 10s."`
-	Keys    []string      `key:"keys" doc:"API keys that may use the server, by id or name; * stands for any text. Without it, all."`
-	Tools   MCPTools      `key:"tools" doc:"Which of the server's tools are available."`
+	URL           URL           `key:"url" doc:"Where the server takes messages (Streamable HTTP), called through Envoy. Required."`
+	Token         Secret        `key:"token" doc:"The gateway's credential at the server."`
+	Header        string        `key:"header" default:"Authorization" doc:"The header that carries the token; in Authorization, it is a bearer token."`
+	Timeout       time.Duration `key:"timeout" default:"60s" doc:"How long a server may send nothing during a call, at most 1h. A list may take 10s."`
+	MaxConcurrent int           `key:"max_concurrent" default:"256" min:"0" doc:"Concurrent calls of all keys at the server; 0 means no limit."`
+	Keys          []string      `key:"keys" doc:"API keys that may use the server, by id or name; * stands for any text. Without it, all."`
+	Tools         MCPTools      `key:"tools" doc:"Which of the server's tools are available."`
 }
 
 // MCPTools selects tools by name.

@@ -66,7 +66,7 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 	for _, c := range settings.HookClusters(cfg) {
 		rt.Hooks = append(rt.Hooks, c.ID)
 	}
-	rt.MCP, rt.MCPAuth = settings.MCPServers(&cfg.MCP), settings.MCPAuthorization(cfg)
+	rt.MCP, rt.MCPCalls, rt.MCPAuth = settings.MCPServers(&cfg.MCP), cfg.MCP.MaxConcurrent, settings.MCPAuthorization(cfg)
 	rt.Firewall = firewall.New(settings.FirewallRules(&cfg.Pipeline.Firewall)).InShadow(cfg.Pipeline.Firewall.Shadow)
 	rt.Epochs, rt.Phase = settings.Epochs(cfg), phase
 	rt.SetCognition(time.Duration(cfg.Telemetry.VeniceMockRateMS) * time.Millisecond)

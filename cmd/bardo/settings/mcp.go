@@ -18,7 +18,7 @@ func MCPServers(cfg *config.MCP) []mcp.Server {
 		sum := sha256.Sum256([]byte(c.URL.String() + "\n" + c.Header + "\n" + c.Token.Reveal()))
 		s := mcp.Server{
 			Name: name, Key: name + "." + hex.EncodeToString(sum[:8]), Cluster: string(hookCluster("mcp", name, &c.URL)), Host: c.URL.Host, Path: c.URL.Path,
-			Token: c.Token, Header: c.Header, Timeout: c.Timeout, Keys: c.Keys, Allow: c.Tools.Allow, Deny: c.Tools.Deny,
+			Token: c.Token, Header: c.Header, Timeout: c.Timeout, MaxCalls: c.MaxConcurrent, Keys: c.Keys, Allow: c.Tools.Allow, Deny: c.Tools.Deny,
 		}
 		if s.Path == "" {
 			s.Path = "/"
