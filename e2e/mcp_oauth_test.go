@@ -22,9 +22,9 @@ import (
 	"bardo.money/gateway/e2e/gateway"
 )
 
-// TestB09ClientsLogInByOAuth: a client without a token is told where to log in, and is served with a token of that server by the key that it is mapped to.
-func TestB09ClientsLogInByOAuth(t *testing.T) {
-	t.Parallel()
+// authorizationServer is a server's key set, and what signs tokens for bob of the group eng-core, with changed claims.
+func authorizationServer(t *testing.T) (url string, token func(changes jwt.MapClaims) string) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func TestB09ClientsLogInByOAuth(t *testing.T) {
 		_, _ = fmt.Fprintf(w, `{"keys":[{"kty":"EC","crv":"P-256","kid":"k","x":%q,"y":%q}]}`, text(point[1:33]), text(point[33:]))
 	}))
 	t.Cleanup(issuer.Close)
-	token := func(changes jwt.MapClaims) string {
+	return issuer.URL, func(changes jwt.MapClaims) string {
 		c := jwt.MapClaims{
 			"iss": "https://login.example", "aud": "https://gateway.example/mcp", "sub": "bob", "groups": []string{"eng-core"}, "scope": "mcp",
 			"iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(),
@@ -49,6 +49,12 @@ func TestB09ClientsLogInByOAuth(t *testing.T) {
 		}
 		return s
 	}
+}
+
+// TestB09ClientsLogInByOAuth: a client without a token is told where to log in, and is served with a token of that server by the key that it is mapped to.
+func TestB09ClientsLogInByOAuth(t *testing.T) {
+	t.Parallel()
+	issuer, token := authorizationServer(t)
 	one, two := newMCPServer(t, "one", mcp.StreamableHTTPOptions{}), newMCPServer(t, "two", mcp.StreamableHTTPOptions{})
 	providers := []gateway.Provider{{ID: "openai", Fake: fake.Start(t, fake.Config{Dialect: fake.OpenAI})}} // the demo takes any token
 	g := gateway.Run(t, gateway.Options{Providers: providers})
@@ -61,7 +67,7 @@ listen: {http: "127.0.0.1:0", https: "127.0.0.1:0", admin: "127.0.0.1:0", public
 mcp:
   servers: {one: {url: %q, keys: [engineers]}, two: {url: %q, keys: [others]}}
   oauth: {issuer: "https://login.example", jwks_url: %q, scopes: [mcp], callers: [{claim: groups, values: ["eng-*"], key: %s}]}
-`, one.URL, two.URL, issuer.URL+"/jwks.json", engineers.ID)})
+`, one.URL, two.URL, issuer+"/jwks.json", engineers.ID)})
 
 	a := g.Do(t, gateway.Call{Path: "/mcp", NoKey: true, Body: mcpInitialize})
 	told, err := oauthex.ParseWWWAuthenticate(a.Header.Values("WWW-Authenticate"))
@@ -112,5 +118,51 @@ mcp:
 	}
 	if strings.Contains(g.Log(), token(nil)[:40]) {
 		t.Error("the log has a token")
+	}
+}
+
+// TestB09AReloadChangesOAuth: clients can log in, at another authorization server, for another key, or not at all, as the configuration in force says.
+func TestB09AReloadChangesOAuth(t *testing.T) {
+	t.Parallel()
+	issuer, token := authorizationServer(t)
+	other, otherToken := authorizationServer(t)
+	one := newMCPServer(t, "one", mcp.StreamableHTTPOptions{})
+	o := gateway.Options{Providers: []gateway.Provider{{ID: "openai", Fake: fake.Start(t, fake.Config{Dialect: fake.OpenAI})}}}
+	g := gateway.Run(t, o)
+	engineers, sales := g.CreateKey(t, "--name", "engineers"), g.CreateKey(t, "--name", "sales")
+	configure := func(jwks, group, key string) {
+		o.Config = fmt.Sprintf("mcp:\n  servers: {one: {url: %q, keys: [engineers]}}\n", one.URL)
+		if jwks != "" {
+			o.Config += fmt.Sprintf("  oauth: {issuer: \"https://login.example\", jwks_url: %q, callers: [{claim: groups, values: [%q], key: %s}]}\n", jwks+"/jwks.json", group, key)
+		}
+		o.Config += "listen: {http: \"127.0.0.1:0\", https: \"127.0.0.1:0\", admin: \"127.0.0.1:0\", public_url: \"https://gateway.example\"}\n"
+		reload(t, g, o)
+	}
+	for _, row := range []struct {
+		sentence          string
+		jwks, group, key  string
+		status, byAnother int // of requests with the tokens of the two servers
+		body              string
+	}{
+		{"without login", "", "", "", http.StatusUnauthorized, http.StatusUnauthorized, ""},
+		{"with login", issuer, "eng-*", engineers.ID, http.StatusOK, http.StatusUnauthorized, "one__echo"},
+		{"of another group", issuer, "sales", engineers.ID, http.StatusForbidden, http.StatusUnauthorized, ""},
+		{"for another key", issuer, "eng-*", sales.ID, http.StatusOK, http.StatusUnauthorized, `"tools":[]`},
+		{"at another server", other, "eng-*", engineers.ID, http.StatusUnauthorized, http.StatusOK, ""},
+		{"without login again", "", "", "", http.StatusUnauthorized, http.StatusUnauthorized, ""},
+	} {
+		configure(row.jwks, row.group, row.key)
+		eventually(t, row.sentence, func() bool { // a data path of its own takes it a moment later
+			a := rpc(t, g, token(nil), "", mcpTools)
+			b := rpc(t, g, otherToken(nil), "", mcpTools)
+			return a.Status == row.status && strings.Contains(a.Body, row.body) && b.Status == row.byAnother
+		})
+		a := g.Do(t, gateway.Call{Path: "/mcp", NoKey: true, Body: mcpPing})
+		if told := a.Header.Get("WWW-Authenticate") != ""; a.Status != http.StatusUnauthorized || told != (row.jwks != "") {
+			t.Errorf("%s, a client without a token: %d %v", row.sentence, a.Status, a.Header)
+		}
+	}
+	if strings.Contains(g.Log(), "at the next start") {
+		t.Error("a part waits for the next start")
 	}
 }

@@ -34,6 +34,7 @@ import (
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/toolaccess"
 	"bardo.money/gateway/extproc/upload"
 	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/fault"
@@ -44,7 +45,6 @@ import (
 	"bardo.money/gateway/policy/budget"
 	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/ledger"
-	"bardo.money/gateway/policy/oauth"
 	"bardo.money/gateway/policy/quota"
 	"bardo.money/gateway/policy/session"
 )
@@ -86,10 +86,10 @@ type Deps struct {
 
 	Attestations *attestation.Keeper // attestations of enclaves' answers; required if a provider's are attested
 
-	Identities *api.Identities // identities linked to accounts; nil: off
-	Pages      http.Handler    // the dashboard; nil: off
-	MCPTokens  *oauth.Verifier // access tokens of MCP clients; nil: off
-	Version    string          // of the program, for MCP servers and clients
+	Identities *api.Identities   // identities linked to accounts; nil: off
+	Pages      http.Handler      // the dashboard; nil: off
+	MCPTokens  toolaccess.Tokens // access tokens of MCP clients; nil: off
+	Version    string            // of the program, for MCP servers and clients
 }
 
 // Gateway serves exchanges. Safe for concurrent use.

@@ -61,6 +61,7 @@ func (g *Gateway) Use(rt *runtime.Config) {
 	if g.Governor != nil {
 		g.Governor.Configure(rt.Governor)
 	}
+	g.mcp.Keep(rt.MCP)
 	g.runtime.Store(rt)
 }
 

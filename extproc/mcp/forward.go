@@ -165,6 +165,8 @@ func (x *exchange) relay(ctx context.Context, k *call, r request, heard func()) 
 }
 
 func (x *exchange) sendAndPass(ctx context.Context, k *call, l *link, r request, heard func()) error {
+	l.calls.Add(1)
+	defer l.calls.Add(-1)
 	a, err := k.send(ctx, l, r)
 	if err != nil {
 		return err

@@ -40,13 +40,18 @@ type linkKey struct {
 	session nonce
 }
 
-// link is a session at a server. Immutable, except for tools.
+// link is a session at a server. Immutable, except for what is of an atomic type.
 type link struct {
+	server *Server
+	opener Caller // only with what a request needs
+
 	version      string
 	session      string   // "" for none
 	capabilities []string // those that the gateway has itself
 	instructions string
 	tools        atomic.Pointer[schemas]
+	calls        atomic.Int64 // under way
+	over         atomic.Bool  // there is nothing to end at the server
 }
 
 // modern reports whether the server needs no handshake.
@@ -106,6 +111,7 @@ func (k *call) link(ctx context.Context) (*link, error) {
 func (k *call) forget(l *link) {
 	all, key := k.linksOf(k.caller.Account), linkKey{k.server.Key, k.session}
 	if now, ok := all.Peek(key); ok && now == l {
+		l.over.Store(true)
 		all.Remove(key)
 	}
 }
@@ -119,7 +125,7 @@ func (k *call) clientInfo() []byte {
 // servers cannot ask it for anything.
 func (k *call) open(ctx context.Context) (*link, error) {
 	params := append([]byte(`{"protocolVersion":"`+legacy[0]+`","capabilities":{},"clientInfo":`), k.clientInfo()...)
-	l := &link{}
+	l := k.newLink("")
 	err := k.handshake(ctx, l, append(params, '}'))
 	if f, ok := errors.AsType[failure](err); ok && (f == errServer || f.status/100 == 4) {
 		return k.discover(ctx)
@@ -128,6 +134,10 @@ func (k *call) open(ctx context.Context) (*link, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+func (k *call) newLink(version string) *link {
+	return &link{server: k.server, opener: Caller{Request: k.caller.Request, Secret: k.caller.Secret}, version: version}
 }
 
 // handshake begins a session.
@@ -161,7 +171,7 @@ func (k *call) handshake(ctx context.Context, l *link, params []byte) error {
 
 // discover returns the session, which needs no opening, at a server without a handshake.
 func (k *call) discover(ctx context.Context) (*link, error) {
-	l := &link{version: modern}
+	l := k.newLink(modern)
 	a, err := k.send(ctx, l, request{method: "server/discover"})
 	if err != nil {
 		return nil, err
@@ -214,11 +224,27 @@ func (g *Gateway) endLinks(ctx context.Context, c *Caller, n nonce) {
 		if !ok {
 			continue
 		}
+		l.over.Store(true)
 		all.Remove(key)
 		if l.session != "" {
 			k.end(ctx, l)
 		}
 	}
+}
+
+// dropped ends a session that made room for others at its server, without waiting for it; not one that calls use.
+func (g *Gateway) dropped(_ linkKey, l *link) {
+	if l.session == "" || l.over.Load() || l.calls.Load() > 0 {
+		return
+	}
+	if g.ending.Add(1) > maxEnding {
+		g.ending.Add(-1)
+		return
+	}
+	guard.Go(func() {
+		defer g.ending.Add(-1)
+		(&call{Gateway: g, caller: &l.opener, server: l.server}).end(context.Background(), l)
+	})
 }
 
 // endTime limits how long a server may take to end a session.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -110,6 +111,7 @@ const (
 	maxAccounts = 4096
 	maxLinks    = 256 // per account
 	maxEnded    = 16384
+	maxEnding   = 256 // dropped sessions that are ended at their servers at the same time; more are left to the servers
 )
 
 // Gateway serves requests. Safe for concurrent use.
@@ -119,6 +121,7 @@ type Gateway struct {
 	accounts  *lru.Cache[policy.Account, *links]
 	ended     *lru.Cache[nonce, struct{}] // ended sessions
 	flights   singleflight.Group          // openings of sessions at servers
+	ending    atomic.Int64                // sessions that are being ended because they were dropped
 	lastID    atomic.Uint64               // of requests to servers
 	inFlight  sync.Map                    // flight → context.CancelCauseFunc
 	ofKeys    slots[policy.Account]       // calls under way
@@ -133,7 +136,7 @@ type links = lru.Cache[linkKey, *link]
 // New returns a gateway.
 func New(o Options) *Gateway {
 	g := &Gateway{Options: o}
-	g.accounts, _ = lru.New[policy.Account, *links](maxAccounts) // fails for sizes below 1 only
+	g.accounts, _ = lru.NewWithEvict(maxAccounts, func(_ policy.Account, l *links) { l.Purge() }) // fails for sizes below 1 only
 	g.ended, _ = lru.New[nonce, struct{}](maxEnded)
 	return g
 }
@@ -143,11 +146,22 @@ func (g *Gateway) linksOf(a policy.Account) *links {
 	if l, ok := g.accounts.Get(a); ok {
 		return l
 	}
-	l, _ := lru.New[linkKey, *link](maxLinks)
+	l, _ := lru.NewWithEvict(maxLinks, g.dropped)
 	if before, ok, _ := g.accounts.PeekOrAdd(a, l); ok {
 		return before
 	}
 	return l
+}
+
+// Keep forgets what is known about servers that are not among those of a new configuration, by their keys.
+func (g *Gateway) Keep(servers []Server) {
+	for _, known := range []*sync.Map{&g.failed, &g.tools} {
+		for key := range known.Range {
+			if !slices.ContainsFunc(servers, func(s Server) bool { return s.Key == key }) {
+				known.Delete(key)
+			}
+		}
+	}
 }
 
 // flight identifies a request in flight, for its cancellation.

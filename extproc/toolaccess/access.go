@@ -2,6 +2,7 @@
 package toolaccess
 
 import (
+	"context"
 	"errors"
 
 	"bardo.money/gateway/extproc/cors"
@@ -11,9 +12,16 @@ import (
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
 	"bardo.money/gateway/policy/oauth"
 )
+
+// Tokens verify access tokens of clients. Safe for concurrent use.
+type Tokens interface {
+	// Verify returns who sent a request to one of the resources; ok is false if the request has no token of the configured issuer. The error is a fault.
+	Verify(ctx context.Context, r auth.Request, resources ...string) (p policy.Principal, ok bool, err error)
+}
 
 // Check returns why the caller of a request may not use any MCP server: it may not call tools, or it is a web page that may not call this gateway.
 func Check(v *request.View) error {

@@ -15,7 +15,7 @@ import (
 type MCP struct {
 	Servers       map[string]MCPServer `key:"servers" doc:"The servers, by the name that their tools have as a prefix: letters, digits, dashes and single underscores."`
 	MaxConcurrent int                  `key:"max_concurrent" default:"64" min:"0" doc:"Concurrent calls of one key at all servers; 0 means no limit. Beyond it, a call is answered with 429."`
-	OAuth         *MCPOAuth            `key:"oauth" start:"true" doc:"Access tokens in place of keys, at /mcp only. It needs listen.public_url. Read at the start."`
+	OAuth         *MCPOAuth            `key:"oauth" doc:"Access tokens in place of keys, at /mcp only. It needs listen.public_url."`
 }
 
 // MCPOAuth configures access tokens of an OAuth authorization server in place of keys.

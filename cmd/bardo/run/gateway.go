@@ -37,7 +37,6 @@ import (
 	"bardo.money/gateway/policy/attestation"
 	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/ledger"
-	"bardo.money/gateway/policy/oauth"
 	"bardo.money/gateway/policy/session"
 	"bardo.money/gateway/xds"
 	"bardo.money/gateway/xds/feed"
@@ -127,10 +126,10 @@ type dataPath struct {
 	deferred     *deferred.Service // nil: deferred requests are off
 	payments     *payments.Desk    // nil: payments per request are off
 
-	wallet     *wallet.Monitor        // of the operator's account at Bankr
-	stake      *staking.Manager       // of the Venice key whose limit follows staked VVV
-	wallets    *onchain.Wallets       // that providers are paid from; nil: none
-	mcpTokens  *oauth.Verifier        // nil: MCP clients send keys
+	wallet     *wallet.Monitor  // of the operator's account at Bankr
+	stake      *staking.Manager // of the Venice key whose limit follows staked VVV
+	wallets    *onchain.Wallets // that providers are paid from; nil: none
+	mcpTokens  *identities.MCPTokens
 	identities *identities.Identities // nil: no identities are linked to accounts
 	calls      http.RoundTripper      // makes the calls of exchanges in Envoy's process; nil: through the egress listener
 	applyMu    sync.Mutex             // in Envoy's process: serialises configuration changes

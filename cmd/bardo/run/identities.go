@@ -18,7 +18,7 @@ func (g *gateway) openIdentities(ctx context.Context, cfg *config.Config, sessio
 		Config: g.cfg.Load, Ledger: g.books, Dir: filepath.Dir(cfg.Store.LedgerFile(string(g.home))), Egress: cmp.Or(g.listener(), g.egress()), Secret: g.egressSecret,
 		Events: &g.events, Log: g.log, Chain: g.parts.Agents, Socket: g.sockets.chain, Sessions: sessions,
 	}
-	g.mcpTokens = identities.MCPTokens(o)
+	g.mcpTokens = identities.NewMCPTokens(o)
 	g.identities, err = identities.Open(ctx, o)
 	return err
 }
