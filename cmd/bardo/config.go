@@ -53,8 +53,8 @@ func configCommand() *cobra.Command {
 	return c
 }
 
-// checkFiles checks the files that a configuration names, and prints problems. A missing file passes, since the configuration may be for another machine;
-// `bardo doctor` requires all.
+// checkFiles checks the files that a configuration names, and prints problems. A missing file is a warning, since the configuration may be for another
+// machine; `bardo doctor` requires all.
 func checkFiles(w io.Writer, h home.Dir, name string, cfg *config.Config) (ok bool) {
 	_, err := settings.Catalog(cfg)
 	_, badFacts := settings.Facts(cfg)
@@ -65,10 +65,13 @@ func checkFiles(w io.Writer, h home.Dir, name string, cfg *config.Config) (ok bo
 	}
 	ok = true
 	for _, err := range errs {
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			_, _ = fmt.Fprintf(w, "%s: %v\n", name, err) // nowhere to report a broken terminal to
-			ok = false
+		if err == nil {
+			continue
 		}
+		missing := errors.Is(err, fs.ErrNotExist)
+		key, message, _ := strings.Cut(err.Error(), ": ")
+		_, _ = fmt.Fprintln(w, config.Problem{File: name, Key: key, Message: message, Warning: missing}) // nowhere to report a broken terminal to
+		ok = ok && missing
 	}
 	return ok
 }

@@ -36,6 +36,7 @@ func (d *decoder) check(cfg *Config) {
 	d.checkOrder(cfg)
 	d.checkProxy(cfg)
 	d.checkPlans(cfg)
+	d.checkInference(&cfg.Inference, cfg.names())
 	d.checkClearText(cfg)
 	d.checkStore(cfg)
 	d.checkEvents(cfg.Telemetry.Events)
@@ -386,6 +387,19 @@ func (d *decoder) checkPlans(cfg *Config) {
 		for i, id := range cfg.Billing.Tiers[name].Exclude {
 			d.checkName(fmt.Sprintf("%s.exclude[%d]", key, i), id, known)
 		}
+	}
+}
+
+// checkInference checks names under inference, which would have no effect if they were mistyped. providers are the names of all providers.
+func (d *decoder) checkInference(i *Inference, providers []string) {
+	tiers := []string{"T1", "T2"}
+	for _, name := range slices.Sorted(maps.Keys(i.Tiers)) {
+		if !slices.Contains(tiers, name) {
+			d.problem("inference.tiers."+name, "one of "+strings.Join(tiers, ", "), "%q is no tier", name)
+		}
+	}
+	if name := string(i.DreamProvider); name != "" {
+		d.checkName("inference.dream_provider", name, providers)
 	}
 }
 

@@ -208,7 +208,7 @@ func (d *decoder) scalar(key string, n *node, v reflect.Value, f field) {
 	text, err := expand(n.text, secret, d.env)
 	if err != nil {
 		expected := "it in the environment of this command"
-		if errors.Is(err, errUnclosed) {
+		if errors.Is(err, errUnclosed) || errors.Is(err, errName) {
 			expected = "${NAME}"
 		}
 		d.fail(n.at, key, expected, "%s", err)

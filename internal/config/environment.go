@@ -230,7 +230,13 @@ func (d *decoder) firstOf(variables ...string) Secret {
 	return Secret{}
 }
 
-var errUnclosed = errors.New("${ without }")
+var (
+	errUnclosed = errors.New("${ without }")
+	errName     = errors.New("no name of a variable, which has letters, digits and _ alone")
+)
+
+// aName is the name of a variable.
+var aName = regexp.MustCompile(`^[A-Za-z_][A-Za-z_0-9]*$`)
 
 // expand replaces ${VAR} by the variable's value, and, for secrets, env:VAR as a whole. "$${" is a literal "${".
 func expand(text string, secret bool, env func(string) (string, bool)) (string, error) {
@@ -268,6 +274,9 @@ func expand(text string, secret bool, env func(string) (string, bool)) (string, 
 func variable(name string, env func(string) (string, bool)) (string, error) {
 	if v, ok := env(name); ok {
 		return v, nil
+	}
+	if !aName.MatchString(name) {
+		return "", errName
 	}
 	return "", fmt.Errorf("the variable %s is not set", name)
 }

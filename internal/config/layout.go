@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// layout finds the indentation mistake in a YAML file that the parser refuses: the parser's own message is about what follows the mistake, and its
+// layout finds the indentation mistake, or the bracket that is not closed, in a YAML file that the parser refuses: the parser's own message is about what follows the mistake, and its
 // line is often the start of the table. ok is false if nothing is found. It supports the YAML of configuration files, not all of YAML.
 func layout(data []byte) (line int, message, expected string, ok bool) {
 	l := layoutReader{block: -1}
@@ -15,8 +15,13 @@ func layout(data []byte) (line int, message, expected string, ok bool) {
 		if message, expected = l.line(strings.TrimSuffix(text, "\r")); message != "" {
 			return line, message, expected, true
 		}
+		if l.depth > 0 && l.opened == 0 {
+			l.opened = line
+		} else if l.depth <= 0 {
+			l.opened = 0
+		}
 	}
-	return 0, "", "", false
+	return l.opened, "a bracket opens here and is not closed", "} or ]", l.opened > 0
 }
 
 type layoutReader struct {
@@ -24,6 +29,7 @@ type layoutReader struct {
 	opens   bool  // the last key has no value yet
 	block   int   // column of the key whose text block is open; -1 for none
 	depth   int   // open brackets
+	opened  int   // line of the outermost open bracket; 0 for none
 }
 
 func (l *layoutReader) line(text string) (message, expected string) {
@@ -112,10 +118,10 @@ func uncommented(content string) string {
 	return strings.TrimRight(content, " ")
 }
 
-// brackets returns how many more brackets open than close in content.
+// brackets returns how many more brackets open than close in content, up to a comment.
 func brackets(content string) (n int) {
 	quote := rune(0)
-	for _, c := range content {
+	for i, c := range content {
 		switch {
 		case quote != 0:
 			if c == quote {
@@ -123,6 +129,8 @@ func brackets(content string) (n int) {
 			}
 		case c == '"' || c == '\'':
 			quote = c
+		case c == '#' && (i == 0 || content[i-1] == ' '):
+			return n
 		case c == '{' || c == '[':
 			n++
 		case c == '}' || c == ']':

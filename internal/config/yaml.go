@@ -35,6 +35,12 @@ func parseYAML(name string, data []byte) (*node, []Problem) {
 // yamlLine is the position in the library's messages.
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
+// structural matches the library's messages about the structure of a document, whose lines count from 0; those about its text count from 1.
+var structural = regexp.MustCompile(`^did not find expected (',' or |'-' indicator|key$|node content|<document start>)`)
+
+// unknownAnchor matches the library's message for an alias, which has no line.
+var unknownAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
+
 func yamlError(name string, data []byte, err error) Problem {
 	at := pos{file: name, line: 1, col: 1}
 	if line, message, expected, ok := layout(data); ok {
@@ -43,13 +49,26 @@ func yamlError(name string, data []byte, err error) Problem {
 	}
 	message := err.Error()
 	if found := yamlLine.FindStringSubmatch(message); found != nil {
+		message = strings.TrimPrefix(message, found[0])
 		if line, err := strconv.Atoi(found[1]); err == nil {
 			at.line = line
+			if structural.MatchString(message) {
+				at.line = min(line+1, lines(data))
+			}
 		}
-		message = strings.TrimPrefix(message, found[0])
+	}
+	if found := unknownAnchor.FindStringSubmatch(message); found != nil {
+		before, _, _ := bytes.Cut(data, []byte("*"+found[1]))
+		at.line = lines(before)
+		return at.problem("", "the value itself", noAliases)
 	}
 	return at.problem("", "", "not YAML: %s", message)
 }
+
+const noAliases = "anchors and aliases are not read"
+
+// lines returns the number of lines of a text, of which the last may be unterminated.
+func lines(data []byte) int { return 1 + bytes.Count(bytes.TrimSuffix(data, []byte("\n")), []byte("\n")) }
 
 // yamlReader converts the library's tree to nodes.
 type yamlReader struct {
@@ -70,7 +89,7 @@ func (r *yamlReader) read(n *yaml.Node, depth int) *node {
 		r.fail(n, "", "nested too deeply")
 		return out
 	case n.Kind == yaml.AliasNode || n.Anchor != "":
-		r.fail(n, "the value itself", "anchors and aliases are not read")
+		r.fail(n, "the value itself", noAliases)
 		return out
 	case n.Style&yaml.TaggedStyle != 0:
 		r.fail(n, "the value itself", "tags are not read")
