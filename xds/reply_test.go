@@ -131,6 +131,9 @@ func TestThePathIsOneForAllWhoDecideOnIt(t *testing.T) {
 			if a.status != tt.status {
 				t.Errorf("status is %d: %s", a.status, a.body)
 			}
+			if tt.status == 400 && !strings.Contains(a.body, "its path has an encoded slash") {
+				t.Errorf("the answer does not say what is wrong: %s", a.body)
+			}
 			if tt.path != "" && l.sidecar.last().request[":path"] != tt.path {
 				t.Errorf("the sidecar saw %q", l.sidecar.last().request[":path"])
 			}

@@ -134,11 +134,18 @@ func foldPath(p string) string {
 	if isBare(p) {
 		p = "/v1" + p
 	}
+	if isModels(p) || strings.HasPrefix(p, "/v1beta/models/") {
+		p = encodedColon.Replace(p)
+	}
 	if rest, ok := strings.CutPrefix(p, "/v1/models/"); ok && hasVerb(rest) {
 		return "/v1beta/models/" + rest
 	}
 	return p
 }
+
+// encodedColon decodes what some clients encode in a model's name, as in qwen3:8b, and before a verb of Google's API. Envoy decodes only characters that
+// need no encoding anywhere.
+var encodedColon = strings.NewReplacer("%3A", ":", "%3a", ":")
 
 func isBare(p string) bool {
 	if strings.HasPrefix(p, "/v1") {

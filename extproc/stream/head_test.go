@@ -17,6 +17,12 @@ func TestPathsWithAndWithoutV1AreEqual(t *testing.T) {
 		"/chat/completions":          "/v1/chat/completions",
 		"/v1/chat/completions/":      "/v1/chat/completions",
 		"/models/a%2Fb":              "/v1/models/a%2Fb",
+		"/models/qwen3%3A8b":         "/v1/models/qwen3:8b",
+		"/v1/files/a%3Ab":            "/v1/files/a%3Ab",
+		"/v1/models/m%3acountTokens": "/v1beta/models/m:countTokens",
+
+		"/v1beta/models/qwen3%3A8b%3AgenerateContent": "/v1beta/models/qwen3:8b:generateContent",
+
 		"/":                          "/",
 		"/healthz":                   "/healthz",
 		"/v1":                        "/v1",

@@ -212,7 +212,7 @@ func checkPrices(h home.Dir, cfg *config.Config) []Finding {
 	var assumed policy.PriceList
 	for _, p := range cfg.Enabled() {
 		for _, m := range p.Models {
-			if at := models.At(p.ID, m); !at.Prices.Known {
+			if at := models.At(p.ID, m); !p.Free && !at.Prices.Known {
 				unknown, assumed = append(unknown, m.ID+" at "+string(p.ID)), at.Prices.List()
 			}
 		}
