@@ -68,7 +68,9 @@ func yamlError(name string, data []byte, err error) Problem {
 const noAliases = "anchors and aliases are not read"
 
 // lines returns the number of lines of a text, of which the last may be unterminated.
-func lines(data []byte) int { return 1 + bytes.Count(bytes.TrimSuffix(data, []byte("\n")), []byte("\n")) }
+func lines(data []byte) int {
+	return 1 + bytes.Count(bytes.TrimSuffix(data, []byte("\n")), []byte("\n"))
+}
 
 // yamlReader converts the library's tree to nodes.
 type yamlReader struct {
