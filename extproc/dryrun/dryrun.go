@@ -137,10 +137,10 @@ func Run(rt *runtime.Config, ask *Query, plan func([]policy.ProviderID) []policy
 		Pipeline: intent.Pipeline(&built.Intent, ask.Hints.Pipeline, rt.Intents.Pipeline), Why: built.Why, Refused: d.Refused, Warning: hint.Warning(&ask.Hints),
 		Inferred: newInferred(ask, &built), Input: max(ask.Facts.InputTokens, 0), Output: ask.Facts.OutputTokens, serviceTier: ask.ServiceTier,
 	}
-	if e.Output <= 0 {
-		e.Output = int64(rt.ReserveOutput)
-	}
 	e.setReasoning(rt.Profiles.Build(&ask.Hints, &built.Intent, ask.At), ask.Facts.Effort)
+	if e.Output <= 0 {
+		e.Output = int64(cmp.Or(e.Profile.MaxTokens, rt.ReserveOutput))
+	}
 	e.Privacy = request.PrivacyOf(rt, &ask.Hints)
 	e.applyFloor(rt, ask, &built, &d)
 	if ask.Request != nil {

@@ -21,7 +21,7 @@ func addRequestFlags(c *cobra.Command, ask *request) {
 	f.StringVar(&ask.Model, "model", "", "the model, or provider/model")
 	f.StringVar(&ask.Prompt, "prompt", "", "the user's message, from which the task is inferred for the model auto")
 	f.Int64Var(&ask.Input, "input-tokens", 1000, "input tokens of the request")
-	f.Int64Var(&ask.Output, "max-tokens", 0, "limit of output tokens (default, for costs: billing.reserve_output_tokens)")
+	f.Int64Var(&ask.Output, "max-tokens", 0, "limit of output tokens (default, for costs: the profile's, else billing.reserve_output_tokens)")
 	f.BoolVar(&ask.Tools, "tools", false, "the request has tools")
 	f.BoolVar(&ask.Images, "images", false, "the request has images")
 	f.BoolVar(&ask.Audio, "audio", false, "the request has audio")
