@@ -141,6 +141,27 @@ func TestThePathIsOneForAllWhoDecideOnIt(t *testing.T) {
 	}
 }
 
+// TestWhatIsNotHTTPIsAnswered: Envoy closes such a connection, and what it says before must not wait for the sidecar.
+func TestWhatIsNotHTTPIsAnswered(t *testing.T) {
+	l := newLab(t, nil, says("good"))
+	for _, tt := range []struct {
+		name, sent string
+		status     int
+	}{
+		{"an unknown method", "FOO /v1/messages HTTP/1.1\r\nHost: x\r\n\r\n", 400},
+		{"large headers", "GET /v1/models HTTP/1.1\r\nHost: x\r\nx-a: " + strings.Repeat("a", 100<<10) + "\r\n\r\n", 431},
+		{"many headers", "GET /v1/models HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("x-a: a\r\n", 300) + "\r\n", 431},
+		{"no HTTP", "\x16\x03\x01\r\n\r\n", 400},
+		{"two lengths", "POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if a := l.in(t).raw(tt.sent); a.status != tt.status || !strings.Contains(a.body, `"code":"invalid_request"`) {
+				t.Errorf("status %d: %s", a.status, a.body)
+			}
+		})
+	}
+}
+
 func TestPitfall10AClientCannotSpeakForEnvoy(t *testing.T) {
 	good := says("good")
 	l := newLab(t, nil, good)

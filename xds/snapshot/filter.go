@@ -33,8 +33,12 @@ func (b *builder) filter(name string, config proto.Message) *hcmv3.HttpFilter {
 	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: b.Any(config)}}
 }
 
+// extProcFilter is the name of the filter that calls the sidecar.
+const extProcFilter = "envoy.filters.http.ext_proc"
+
 // routerFilters is the filter chain of the client listeners. One ext_proc filter handles both directions; a second one in the same chain would
-// truncate answers.
+// truncate answers. It is enabled by the routes: a request that is not valid HTTP has none, and Envoy closes its connection before the sidecar could have
+// returned the answer to it.
 func (b *builder) routerFilters() []*hcmv3.HttpFilter {
 	if b.Module {
 		return []*hcmv3.HttpFilter{b.module(state.ModuleClient), b.router()}
@@ -50,7 +54,9 @@ func (b *builder) routerFilters() []*hcmv3.HttpFilter {
 	}
 	f.ResponseAttributes = []string{attrCluster, attrDetails}
 	f.AllowContentLengthHeader = true
-	return []*hcmv3.HttpFilter{b.filter("envoy.filters.http.ext_proc", f), b.router()}
+	calls := b.filter(extProcFilter, f)
+	calls.Disabled = true
+	return []*hcmv3.HttpFilter{calls, b.router()}
 }
 
 // router does not add Envoy's headers to what providers and clients see.
@@ -88,7 +94,7 @@ func (b *builder) retryFilters(cluster string) []*hcmv3.HttpFilter {
 		},
 	}}}
 	return []*hcmv3.HttpFilter{
-		b.attempt(retryScript+attemptScript, cluster, ""), b.filter("envoy.filters.http.ext_proc", f), b.withoutInternals(length), b.codec(),
+		b.attempt(retryScript+attemptScript, cluster, ""), b.filter(extProcFilter, f), b.withoutInternals(length), b.codec(),
 	}
 }
 

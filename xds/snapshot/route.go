@@ -11,6 +11,7 @@ import (
 	groupv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/router/cluster_specifiers/priority_group/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"github.com/envoyproxy/go-control-plane/pkg/cache/types"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -56,7 +57,8 @@ func (b *builder) routes() []types.Resource {
 
 func (b *builder) clientRoutes() *routev3.RouteConfiguration {
 	return &routev3.RouteConfiguration{
-		Name: routesClient,
+		Name:                 routesClient,
+		TypedPerFilterConfig: b.everyRequest(),
 		VirtualHosts: []*routev3.VirtualHost{{
 			Name:                          "any",
 			Domains:                       []string{"*"},
@@ -66,6 +68,15 @@ func (b *builder) clientRoutes() *routev3.RouteConfiguration {
 		}},
 		ValidateClusters: wrapperspb.Bool(false),
 	}
+}
+
+// everyRequest enables the call of the sidecar for requests to any path. Without it no request would reach a provider: the sidecar writes the order of
+// clusters, and the default order has only those whose requests the sidecar encodes.
+func (b *builder) everyRequest() map[string]*anypb.Any {
+	if b.Module {
+		return nil
+	}
+	return map[string]*anypb.Any{extProcFilter: b.Any(&routev3.FilterConfig{Config: &anypb.Any{}})}
 }
 
 // pathRoutes are the routes that the sidecar selects; it answers everything else itself.
