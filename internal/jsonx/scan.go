@@ -15,6 +15,19 @@ const MaxDepth = 512
 // aliases b, which must not change afterwards.
 func Scan(b []byte) (Doc, error) { return topUnique.Scan(b) }
 
+// notAnObject returns why b, whose first character is not an opening brace, is refused: what is not visible in an editor is named.
+func notAnObject(b []byte) string {
+	switch {
+	case bytes.HasPrefix(b, []byte("\xef\xbb\xbf")):
+		return "expected a JSON object, found a byte order mark"
+	case bytes.HasPrefix(b, []byte("\xff\xfe")), bytes.HasPrefix(b, []byte("\xfe\xff")):
+		return "expected a JSON object in UTF-8, found UTF-16"
+	case bytes.HasPrefix(b, []byte("\x1f\x8b")):
+		return "expected a JSON object, found gzip"
+	}
+	return "expected a JSON object"
+}
+
 // Scan is jsonx.Scan for a text whose members must follow a form, at any depth.
 func (f *Form) Scan(b []byte) (Doc, error) {
 	s := scanner{b: b, words: true}
@@ -23,7 +36,7 @@ func (f *Form) Scan(b []byte) (Doc, error) {
 		return Doc{}, syntaxError(b, i, "the body is empty; expected a JSON object")
 	}
 	if b[i] != '{' {
-		return Doc{}, syntaxError(b, i, "expected a JSON object")
+		return Doc{}, syntaxError(b, i, notAnObject(b))
 	}
 	s.noteAll()
 	if s.draft != nil {
