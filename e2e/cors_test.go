@@ -35,7 +35,7 @@ func TestC6PagesOfAListedOriginReadEveryAnswer(t *testing.T) {
 		"an error of ours":         {Path: "/v1/chat/completions", Body: "{"},
 		"no key":                   {Path: "/v1/models", NoKey: true},
 		"no such path":             {Path: "/v1/nothing"},
-		"an error of Envoy's":      {Path: "/v1/models%2f"},
+		"an error of Envoy's":      {Path: "/v1/models%00"},
 	} {
 		if !c.NoKey {
 			c.Key = key

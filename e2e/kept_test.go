@@ -354,7 +354,7 @@ func TestPathsOfWhatIsKeptLeadNowhereElse(t *testing.T) {
 	t.Parallel()
 	k := runKeepers(t)
 	for _, path := range []string{
-		"/v1/files/..%2Fmodels", "/v1/files/%2e%2e%2Fmodels", "/v1/files/a/b/c/d", "/v1/files/a%3Fb", "/v1/files/a%20b",
+		"/v1/files/..%2Fmodelss", "/v1/files/%2e%2e%2Fmodelss", "/v1/files/a/b/c/d", "/v1/files/a%2Fb%2Fc%2Fd", "/v1/files/a%3Fb", "/v1/files/a%20b",
 		"/v1/files/" + strings.Repeat("a", 300), "/v1/filesystem",
 	} {
 		if got := k.Do(t, gateway.Call{Path: path}); got.Status < 400 || got.Status >= 500 {

@@ -13,7 +13,7 @@ import (
 func TestK95PathTricks(t *testing.T) {
 	t.Parallel()
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
-	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "own", Fake: p, Models: models("m", "")}}})
+	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "own", Fake: p, Models: append(models("m", ""), models("vendor/m", "")...)}}})
 	a := ask{dialect: fake.OpenAI, model: "m"}
 	for _, path := range []string{
 		"/v1/chat/completions", "/v1/v1/chat/completions", "/chat/completions", "//v1/chat/completions", "/v1//chat/completions",
@@ -47,10 +47,14 @@ func TestK95PathTricks(t *testing.T) {
 			}
 		})
 	}
-	for _, path := range []string{"/v1/chat/completions", "/v1/v1/chat/completions"} {
+	for _, path := range []string{"/v1/chat/completions", "/v1/v1/chat/completions", "/v1%2fchat%2Fcompletions"} {
 		if got := g.Do(t, gateway.Call{Path: path, Body: a.body()}); got.Status != http.StatusOK {
 			t.Errorf("D-53: %s: %d", path, got.Status)
 		}
+	}
+	// OpenAI's SDKs encode the slash of a model's name.
+	if got := g.Do(t, gateway.Call{Path: "/v1/models/vendor%2Fm"}); got.Status != http.StatusOK || !strings.Contains(got.Body, `"id":"vendor/m"`) {
+		t.Errorf("the model vendor/m: %d %s", got.Status, got.Body)
 	}
 	if got := g.Do(t, gateway.Call{Method: http.MethodHead, Path: "/", NoKey: true}); got.Status != http.StatusOK {
 		t.Errorf("D-53: HEAD /: %d", got.Status)

@@ -193,7 +193,7 @@ func (l *thiefLab) stolen(c *rawCall, status int, header http.Header, body strin
 		return "nobody is served"
 	case status >= http.StatusInternalServerError && status != http.StatusNotImplemented:
 		return "it is an error of the gateway"
-	case strings.HasPrefix(c.path, "/ui") && status == http.StatusOK && !strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") && c.method != http.MethodOptions:
+	case strings.HasPrefix(c.path, "/ui") && !strings.Contains(c.path, "/..%2f") && status == http.StatusOK && !strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") && c.method != http.MethodOptions:
 		return "a page has no content security policy"
 	case strings.Contains(told, "goroutine ") || strings.Contains(told, "runtime error"):
 		return "it shows a stack"

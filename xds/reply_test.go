@@ -123,16 +123,18 @@ func TestThePathIsOneForAllWhoDecideOnIt(t *testing.T) {
 		{"/v1/../v1/messages", 200, "/v1/messages"},
 		{"/v1/%6dessages", 200, "/v1/messages"},
 		{"/v1/./messages?a=b", 200, "/v1/messages?a=b"},
-		{"/v1%2fmessages", 400, ""},
-		{"/v1%5Cmessages", 400, ""},
+		{"/v1%2Fmessages", 200, "/v1/messages"},
+		{"/v1/x/..%2f..%2Fv1/messages", 200, "/v1/messages"},
+		{"/v1%5Cmessages", 200, "/v1/messages"},
+		{"/v1/x%5c..%5Cmessages", 200, "/v1/messages"},
+		{"/v1/models/a%2Fb", 200, "/v1/models/a/b"},
+		{"/v1/models/a%252Fb", 200, "/v1/models/a%252Fb"},
+		{"/v1/messages%00", 400, ""},
 	} {
 		t.Run("K-95 "+tt.sent, func(t *testing.T) {
 			a := l.in(t).raw("POST " + tt.sent + " HTTP/1.1\r\nHost: x\r\nx-script-path: json\r\nx-script-order: good\r\nContent-Length: 2\r\n\r\n{}")
 			if a.status != tt.status {
 				t.Errorf("status is %d: %s", a.status, a.body)
-			}
-			if tt.status == 400 && !strings.Contains(a.body, "its path has an encoded slash") {
-				t.Errorf("the answer does not say what is wrong: %s", a.body)
 			}
 			if tt.path != "" && l.sidecar.last().request[":path"] != tt.path {
 				t.Errorf("the sidecar saw %q", l.sidecar.last().request[":path"])

@@ -90,7 +90,7 @@ func (b *builder) clientManager(name string) *hcmv3.HttpConnectionManager {
 		GenerateRequestId:            wrapperspb.Bool(true),
 		NormalizePath:                wrapperspb.Bool(true),
 		MergeSlashes:                 true,
-		PathWithEscapedSlashesAction: hcmv3.HttpConnectionManager_REJECT_REQUEST,
+		PathWithEscapedSlashesAction: hcmv3.HttpConnectionManager_UNESCAPE_AND_FORWARD,
 		StreamIdleTimeout:            durationpb.New(b.Timeouts.Client),
 		RequestTimeout:               durationpb.New(b.Timeouts.Upload),
 		RequestHeadersTimeout:        durationpb.New(30 * time.Second),

@@ -56,7 +56,7 @@ var localReplies = []localReply{
 	},
 	{
 		from: 400, to: 499, kind: fault.InvalidRequest, openAI: "invalid_request_error", anthropic: "invalid_request_error", gemini: "INVALID_ARGUMENT",
-		message: "the request is not valid HTTP, its path has an encoded slash, or its headers are too large",
+		message: "the request is not valid HTTP, or its headers are too large",
 	},
 	{
 		from: 500, to: 599, kind: fault.Unavailable, status: 503, openAI: "overloaded_error", anthropic: "overloaded_error", gemini: "UNAVAILABLE",
