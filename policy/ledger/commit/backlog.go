@@ -116,11 +116,9 @@ func (b *backlog) beginOutage(cause error) {
 	signal(b.writer.outageBegan)
 }
 
+// endOutage ends the outage that there is.
 func (b *backlog) endOutage() {
 	f := b.failure.Swap(nil)
-	if f == nil {
-		return
-	}
 	b.mu.Lock()
 	o := Outage{Err: f, Ended: true, Lasted: b.now().Sub(f.Since), Written: b.written}
 	b.mu.Unlock()
@@ -153,8 +151,7 @@ func (w *Writer) Append(o *Op) error {
 	if o.Entry.Charge != nil {
 		o.size += int64(len(o.Entry.Charge.Record))
 	}
-	if b.isAbove(1) {
-		b.beginOutage(errBacklog)
+	if b.isAbove(1) { // an outage has begun at half of it
 		return b.unwritable(errBacklog)
 	}
 	if err := b.append(o); err != nil {
@@ -188,11 +185,8 @@ func (b *backlog) append(o *Op) error {
 // WaitSynced returns once an appended entry is on disk, or if an outage has begun, in which it may be in the queue alone.
 func (w *Writer) WaitSynced(o *Op) {
 	w.mu.Lock()
-	logged, end := o.logged, o.span.End
+	end := o.span.End // zero if it is in the queue alone
 	w.mu.Unlock()
-	if !logged {
-		return
-	}
 	if err := w.Log().WaitSynced(end); err != nil {
 		w.backlog.beginOutage(err)
 	}
@@ -211,12 +205,10 @@ func (d *dropped) add(o *Op) {
 	}
 	d.ops++
 	d.bytes += o.size
-	if o.logged {
-		d.end = max(d.end, o.span.End)
-	}
+	d.end = max(d.end, o.span.End) // zero if it is in the queue alone
 }
 
-// drop removes entries that are in the store.
+// drop removes entries that are in the store. Without a backlog there are none.
 func (b *backlog) drop(d dropped) {
 	if d.ops == 0 {
 		return

@@ -82,9 +82,6 @@ func (w *Writer) putBack(ops []*Op, f error) {
 
 // applied informs the charge log and the backlog which entries are in the store.
 func (w *Writer) applied(ops []*Op) {
-	if w.backlog == nil {
-		return
-	}
 	w.mu.Lock()
 	w.committing = nil
 	var d dropped

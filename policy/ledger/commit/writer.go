@@ -233,7 +233,7 @@ func (w *Writer) enter() {
 func (w *Writer) exit() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.busy, w.committing = false, nil
+	w.busy = false
 	w.freed.Broadcast()
 	if w.waiters > 0 || len(w.queue) >= groupLimit {
 		signal(w.wake)

@@ -40,6 +40,17 @@ func TestPostgres(t *testing.T) {
 		"ARecoveryOfAnExpelledGatewayCommitsNothing":   TestARecoveryOfAnExpelledGatewayCommitsNothing,
 		"TheLogKeepsEntriesThatAreNotApplied":          TestTheLogKeepsEntriesThatAreNotApplied,
 		"TheLogOutlivesAWriterWhoseEntriesWait":        TestTheLogOutlivesAWriterWhoseEntriesWait,
+		"ALogForAnotherStoreHasTheEntriesThatWait":     TestALogForAnotherStoreHasTheEntriesThatWait,
+		"TooManyWaitingEntriesAreAnOutage":             TestTooManyWaitingEntriesAreAnOutage,
+		"ALogThatTakesNoEntryIsAnOutage":               TestALogThatTakesNoEntryIsAnOutage,
+		"AWriterWithoutALogTakesChangesOnly":           TestAWriterWithoutALogTakesChangesOnly,
+		"AClosedLogHasTheEntriesThatWereInMemory":      TestAClosedLogHasTheEntriesThatWereInMemory,
+		"EntriesAreCommittedInGroups":                  TestEntriesAreCommittedInGroups,
+		"TheStoreIsTriedAgainAndAgain":                 TestTheStoreIsTriedAgainAndAgain,
+		"TheEndOfAWriterTriesTheStoreOnceMore":         TestTheEndOfAWriterTriesTheStoreOnceMore,
+		"OnlyEntriesThatTheStoreRefusesAreReported":    TestOnlyEntriesThatTheStoreRefusesAreReported,
+		"ChangesThatAreAppliedTogetherAreAppliedOnce":  TestChangesThatAreAppliedTogetherAreAppliedOnce,
+		"AnErrorOfAChangeIsNoOutage":                   TestAnErrorOfAChangeIsNoOutage,
 	} {
 		t.Run(name, test)
 	}

@@ -68,17 +68,11 @@ func (f *File) Release() error {
 	return file.Close()
 }
 
-// Exists reports whether the lock's file still exists at its path.
+// Exists reports whether the lock is taken, and its file still exists at its path.
 func (f *File) Exists() bool {
-	if f.file == nil {
-		return false
-	}
-	own, err := f.file.Stat()
-	if err != nil {
-		return false
-	}
-	seen, err := os.Stat(f.Path)
-	return err == nil && os.SameFile(own, seen)
+	own, _ := f.file.Stat() // after an error nothing, which is no file
+	seen, _ := os.Stat(f.Path)
+	return os.SameFile(own, seen)
 }
 
 // IsTaken reports whether a process has the lock on a file, without disturbing concurrent checks, and whether the file exists.
