@@ -186,6 +186,16 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 			s.charged(p)
 			s.booked(p)
 		}},
+		{"a credit with another fee", Credited, "the ledger has 0.005000 with 0.000500", func(s *shop, p *sale) {
+			s.served(p)
+			s.must(s.l.CreditWallet(s.Context(), p.account, 5000, fee/2, p.Reference()))
+			s.charged(p)
+			s.booked(p)
+		}},
+		{"a loss of a payment whose request is not served", Credited, "is serving, and the ledger has 0.000000 USD of it", func(s *shop, p *sale) {
+			s.completeSale(s.sell(2, 3000, 5000))
+			s.takenBack(p)
+		}},
 		{"a credit of a payment whose request is not served", Credited, "is serving, and the ledger has 0.005000 USD of it", func(s *shop, p *sale) { s.credited(p) }},
 		{"a request that is not charged", Charged, "cost 0.003000 USD, which the ledger has not charged", func(s *shop, p *sale) {
 			s.served(p)
@@ -218,6 +228,17 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 			s.completeSale(p)
 			s.takenBack(p)
 		}},
+		{"another amount than arrived that was taken back", Taken, "brought 0.005000 USD, and 0.004000 were taken back", func(s *shop, p *sale) {
+			s.completeSale(p)
+			_, err := s.l.TakeBack(s.Context(), p.account, 4000, p.Reference())
+			s.must(err)
+			s.failed(p)
+			s.lost(p)
+		}},
+		{"a credit of another wallet's payment", Backed, "there is no such payment", func(s *shop, p *sale) {
+			s.completeSale(p)
+			s.must(s.l.CreditWallet(s.Context(), pay.Account(pay.Address{3}), 9000, fee, p.Reference()))
+		}},
 		{"a credit of no payment", Backed, "there is no such payment", func(s *shop, p *sale) {
 			s.must(s.l.CreditWallet(s.Context(), p.account, 9000, fee, book.ReferencePrefix+"base:0x0:0x0:0x0"))
 		}},
@@ -230,9 +251,33 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 				s.wantClean()
 				c.do(s, p)
 				found := s.audit()
-				if names := slices.Collect(maps.Keys(found)); !slices.Equal(names, []string{c.check}) || !strings.Contains(found[c.check][0], c.offending) {
+				if names := slices.Collect(maps.Keys(found)); !slices.Equal(names, []string{c.check}) || len(found[c.check]) != 1 || !strings.Contains(found[c.check][0], c.offending) {
 					t.Errorf("%v, want %s: %s", found, c.check, c.offending)
 				}
+			})
+		})
+	}
+}
+
+// TestAPaymentUnderWayIsNoFinding: its next step follows, or its request was charged before it by an earlier version.
+func TestAPaymentUnderWayIsNoFinding(t *testing.T) {
+	for sentence, do := range map[string]func(s *shop, p *sale){
+		"served":                     (*shop).served,
+		"served and credited":        func(s *shop, p *sale) { s.served(p); s.credited(p) },
+		"failed, and not taken back": func(s *shop, p *sale) { s.completeSale(p); s.failed(p) },
+		"failed before it is booked": func(s *shop, p *sale) { s.served(p); s.failed(p); s.lost(p) },
+		"charged and stored without a charge": func(s *shop, p *sale) {
+			s.must(s.book.MarkServed(s.Context(), p.ID, 0, p.captured))
+			s.credited(p)
+			s.charged(p)
+			s.booked(p)
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, s *shop) {
+				t.Helper()
+				do(s, s.sell(1, 3000, 5000))
+				s.wantClean()
 			})
 		})
 	}
