@@ -315,9 +315,7 @@ func (b *Bill) count(t *Total) {
 		b.grant.Done(time.Now(), used, t.Charged)
 		return
 	}
-	if len(b.calls) > 0 {
-		used = max(used-b.request.InputTokens(), t.Usage.Output)
-	}
+	used = max(used-b.request.InputTokens(), t.Usage.Output)
 	b.grant.Standing = b.meter.Limiter.Count(time.Now(), &b.principal, netip.Addr{}, used, t.Charged)
 }
 

@@ -2,6 +2,7 @@ package meter
 
 import (
 	"context"
+	"net/netip"
 	"testing"
 
 	"bardo.money/gateway/extproc/chat"
@@ -32,6 +33,26 @@ func TestADeferredRequestIsChargedToWhatStands(t *testing.T) {
 		t.Errorf("%v, taken %d times, booked %+v", err, p.taken, p.booked)
 	}
 	run.Release()
+}
+
+// TestAnAcceptedRequestCountsItsInput against its caller's allowance, once, and needs no reservation.
+func TestAnAcceptedRequestCountsItsInput(t *testing.T) {
+	p := &books{}
+	b := &Bill{}
+	b.Open(New(quota.New(quota.Options{}), p, budget.NewMeter(budget.Options{})), &request{most: 1000}, "req_1")
+	who := policy.Principal{Account: "ada", Prepaid: true, Limits: policy.Limits{TokensPerHour: 1000}}
+	b.PaidBy(who, b.meter.PayerOf(&who), 0)
+	if err := b.Admit(t.Context(), &quota.Request{Tokens: 500}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.ConvertToStandingHold(t.Context(), "me", 7); err != nil || p.owner != "" {
+		t.Errorf("%v, stands for %q without a reservation", err, p.owner)
+	}
+	b.Release()
+	b.LookUpStanding(netip.Addr{})
+	if s := b.Standing(); s.TokensPerHour != 1000 || s.RemainingTokens != 993 {
+		t.Errorf("%+v", s)
+	}
 }
 
 // TestARunThatOwesNothingTakesNothing of the standing reservation, which another run may need.
