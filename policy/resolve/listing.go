@@ -3,6 +3,7 @@ package resolve
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
@@ -35,13 +36,24 @@ func (r *Resolver) Models() []Offer {
 	return out
 }
 
-// Model returns one model of the listing by any spelling of its id.
+// Model returns one model of the listing by any spelling of its id, or, as provider/model, as that provider offers it.
 func (r *Resolver) Model(id string) (Offer, bool) {
+	if l, _, ok := r.index.Find(id); ok {
+		return l.offer(), true
+	}
+	provider, id, _ := strings.Cut(id, "/")
 	l, _, ok := r.index.Find(id)
 	if !ok {
 		return Offer{}, false
 	}
-	return l.offer(), true
+	o := l.offer()
+	at := slices.Index(o.Providers, policy.ProviderID(provider))
+	if at < 0 {
+		return Offer{}, false
+	}
+	only := Offer{Model: o.Offers[at], Providers: o.Providers[at : at+1], Offers: o.Offers[at : at+1], Abilities: o.Abilities[at : at+1]}
+	only.ID = o.ID
+	return only, true
 }
 
 func (l *listing) offer() Offer {

@@ -269,8 +269,13 @@ func TestModels(t *testing.T) {
 	if m, ok := r.Model("claude-sonnet-4"); !ok || m.ID != "claude-sonnet-4-0" {
 		t.Errorf("an alias is found as %q", m.ID)
 	}
-	if _, ok := r.Model("nobody"); ok {
-		t.Error("a model that nobody lists is found")
+	if m, ok := r.Model("vllm/gpt-4o"); !ok || m.ID != "gpt-4o" || !slices.Equal(m.Providers, []policy.ProviderID{"vllm"}) || len(m.Offers) != 1 || len(m.Abilities) != 1 {
+		t.Errorf("a provider's model is found as %q at %q", m.ID, m.Providers)
+	}
+	for _, id := range []string{"nobody", "vllm/nobody", "nobody/gpt-4o", "openai/llama-4"} {
+		if _, ok := r.Model(id); ok {
+			t.Errorf("%s, a model that nobody lists, is found", id)
+		}
 	}
 }
 
