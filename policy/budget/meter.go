@@ -52,7 +52,7 @@ func NewMeter(o Options) *Meter {
 type agentDay struct {
 	sync.Mutex
 	day       time.Time
-	queriedAt time.Time // time of the last store query
+	queriedAt time.Time // time of the last store query; zero means none
 	spent     tally     // by this process
 	others    tally     // by other processes
 	held      tally     // by requests in flight
@@ -142,7 +142,7 @@ func (w *agentDay) roll(now time.Time) {
 // refresh reads the spending from the store if it is unknown or too old. It includes this process's charges, which are written before their
 // reservations end.
 func (m *Meter) refresh(ctx context.Context, now time.Time, agent Agent, w *agentDay) error {
-	if m.o.Spent == nil || !w.queriedAt.IsZero() && now.Sub(w.queriedAt) < m.o.Refresh {
+	if m.o.Spent == nil || now.Sub(w.queriedAt) < m.o.Refresh {
 		return nil
 	}
 	booked, err := m.o.Spent(ctx, agent, w.day)
