@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/e2e/fake/check"
+	"bardo.money/gateway/e2e/fake/sigv4"
 )
 
 // Dialect is a provider's wire format.
@@ -35,24 +36,25 @@ const (
 // Config says which provider to play. The zero value of every field but Dialect works.
 type Config struct {
 	Dialect  Dialect
-	Name     string   // prefix of its request ids; "": the dialect
-	Key      string   // the credential it accepts; "": "sk-fake-" and the name
-	Keys     []string // further ones
-	Admin    string   // Venice: the key that manages keys; "": it has no such API
-	Models   []string // models it has; nil: any
-	Vendor   Vendor   // whose API it is, where that differs from its dialect's; "": the dialect's own
-	NoLegacy bool     // OpenAI: it has no /completions
-	Allow    []string // top-level parameters that it takes beyond the real provider's (vLLM's top_k, …)
-	Only     []string // OpenAI: models that it serves in Responses alone
-	Signer   string   // Anthropic: whose signatures it gives and takes; "": one that all such fakes share; see Unsigned
-	Betas    []string // Anthropic: beta flags it knows; nil: any that looks like one
-	Addr     string   // "": a free port of 127.0.0.1
-	CA       *CA      // not nil: serves TLS (HTTP/1.1 and HTTP/2) with a certificate of this authority
-	MinCache int      // > 0: it caches the beginnings of prompts from so many tokens on, as its dialect's provider does, and reports it
-	Batches  bool     // it answers batches; without, it only stores them
-	Enclave  *Enclave // not nil: it signs its answers for those who ask
-	Vault    *Vault   // not nil: it opens sealed requests
-	Bench    *Bench   // not nil: answers with bytes rendered in advance, checks and records nothing
+	Name     string     // prefix of its request ids; "": the dialect
+	Key      string     // the credential it accepts; "": "sk-fake-" and the name
+	Keys     []string   // further ones
+	AWS      *sigv4.Key // Bedrock: the credentials that it accepts in signatures
+	Admin    string     // Venice: the key that manages keys; "": it has no such API
+	Models   []string   // models it has; nil: any
+	Vendor   Vendor     // whose API it is, where that differs from its dialect's; "": the dialect's own
+	NoLegacy bool       // OpenAI: it has no /completions
+	Allow    []string   // top-level parameters that it takes beyond the real provider's (vLLM's top_k, …)
+	Only     []string   // OpenAI: models that it serves in Responses alone
+	Signer   string     // Anthropic: whose signatures it gives and takes; "": one that all such fakes share; see Unsigned
+	Betas    []string   // Anthropic: beta flags it knows; nil: any that looks like one
+	Addr     string     // "": a free port of 127.0.0.1
+	CA       *CA        // not nil: serves TLS (HTTP/1.1 and HTTP/2) with a certificate of this authority
+	MinCache int        // > 0: it caches the beginnings of prompts from so many tokens on, as its dialect's provider does, and reports it
+	Batches  bool       // it answers batches; without, it only stores them
+	Enclave  *Enclave   // not nil: it signs its answers for those who ask
+	Vault    *Vault     // not nil: it opens sealed requests
+	Bench    *Bench     // not nil: answers with bytes rendered in advance, checks and records nothing
 }
 
 // checked are the settings that decide what is refused.
@@ -223,8 +225,11 @@ func (s *Server) listen(ctx context.Context) error {
 
 // root is the path of its base URL.
 func (s *Server) root() string {
-	if s.cfg.Dialect == Gemini {
+	switch {
+	case s.cfg.Dialect == Gemini:
 		return geminiRoot
+	case s.cfg.Vendor == Bedrock:
+		return ""
 	}
 	return "/v1"
 }
@@ -392,7 +397,12 @@ func (s *Server) route(a api, r *Request) outcome {
 	if slices.Contains(s.cfg.Keys, r.Key()) || s.issued.takes(r.Key()) {
 		key = r.Key()
 	}
-	if e := a.authorize(r.Header, key); e != nil {
+	if s.cfg.AWS != nil && sigv4.IsSigned(r.Header) {
+		signed := sigv4.Request{Method: r.Method, Host: r.Host, Path: r.Path, RawQuery: r.RawQuery, Header: r.Header, Body: r.Body, Time: r.Time}
+		if why := s.cfg.AWS.Check(&signed); why != "" {
+			return outcome{refused: &refusal{Status: http.StatusForbidden, Kind: "permission_error", Message: why}}
+		}
+	} else if e := a.authorize(r.Header, key); e != nil {
 		return outcome{refused: e}
 	}
 	if s.cfg.Dialect == Gemini {
@@ -400,7 +410,7 @@ func (s *Server) route(a api, r *Request) outcome {
 	}
 	path := strings.TrimPrefix(r.Path, "/v1")
 	switch {
-	case path == "/models" && r.Method == http.MethodGet:
+	case (path == "/models" || s.cfg.Vendor == Bedrock && path == "/openai/v1/models") && r.Method == http.MethodGet:
 		return s.listed(a, r)
 	case s.serves(path):
 		if r.Method != http.MethodPost {

@@ -15,7 +15,8 @@ import (
 // Vendor is a provider whose API is a dialect with differences of its own.
 type Vendor string
 
-// The vendors. BlockRun and Bankr speak both dialects: Anthropic's on /messages, OpenAI's on /chat/completions.
+// The vendors. BlockRun and Bankr speak both dialects: Anthropic's on /messages, OpenAI's on /chat/completions. Bedrock does below /anthropic/v1 and
+// /openai/v1, with a key as a bearer token or signed requests.
 const (
 	OpenRouter Vendor = "openrouter"
 	BlockRun   Vendor = "blockrun"
@@ -25,6 +26,7 @@ const (
 	Qwen       Vendor = "qwen"
 	Groq       Vendor = "groq"
 	Azure      Vendor = "azure" // deployments in its paths, below the root; the key in api-key
+	Bedrock    Vendor = "bedrock"
 )
 
 // rules are what a vendor's OpenAI format takes beyond OpenAI's own parameters, and what it refuses.
@@ -50,6 +52,7 @@ var vendors = map[Vendor]rules{
 	},
 	Bankr:    {},
 	Azure:    {},
+	Bedrock:  {check: check.Bedrock},
 	Groq:     {check: check.Groq},
 	DeepSeek: {params: []string{"thinking"}, check: check.DeepSeek},
 	Qwen: {
@@ -81,6 +84,8 @@ func (s *Server) serves(path string) bool {
 	switch s.cfg.Vendor {
 	case BlockRun, Bankr:
 		return path == "/chat/completions" || path == "/messages"
+	case Bedrock:
+		return path == "/anthropic/v1/messages" || path == "/openai/v1/chat/completions"
 	case Azure:
 		return strings.HasPrefix(path, "/openai/deployments/") && strings.HasSuffix(path, "/chat/completions")
 	case OpenRouter, Venice:
@@ -114,7 +119,7 @@ func (v vendorMessages) read(h http.Header, body []byte, cfg *Config) (*asked, *
 	if err != nil || !strings.Contains(model, "claude") {
 		return nil, &refusal{Status: http.StatusBadRequest, Kind: "invalid_request_error", Message: "model " + model + " is not served here"}
 	}
-	o["model"] = json.RawMessage(quote(anthropicName(model)))
+	o["model"] = json.RawMessage(quote(anthropicName(strings.TrimPrefix(model, "anthropic."))))
 	plain, err := json.Marshal(o)
 	if err != nil {
 		return nil, check.Bad("", "", "%v", err)

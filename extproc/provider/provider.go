@@ -28,6 +28,7 @@ type Endpoint struct {
 	Responses    bool     // it has OpenAI's Responses API next to Chat Completions, and stores responses
 
 	APIVersion    string // of Azure: the API version of its requests
+	Region        string // of Bedrock: the region that requests are signed for
 	NoCompletions bool   // of a custom provider with OpenAI's format: it is known to lack /completions
 
 	Characters  map[string]string // of Venice: the character for each role

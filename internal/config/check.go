@@ -406,14 +406,14 @@ func (d *decoder) checkInference(i *Inference, providers []string) {
 // checkClearText warns of a key that is sent over the internet without encryption.
 func (d *decoder) checkClearText(cfg *Config) {
 	for _, k := range d.kinds.hosts() {
-		if p := cfg.Providers.Hosts[policy.ProviderID(k.Name)]; p != nil && p.APIKey.IsSet() && !p.BaseURL.TLS() && p.BaseURL.public() {
+		if p := cfg.Providers.Hosts[policy.ProviderID(k.Name)]; p != nil && p.key().IsSet() && !p.BaseURL.TLS() && p.BaseURL.Public() {
 			key := join("providers", k.Name) + ".base_url"
 			d.warn(d.place(key), key, "the key goes to %s without encryption", p.BaseURL.Host)
 		}
 	}
 	for _, p := range cfg.special() {
 		for _, u := range p.Endpoints {
-			if len(p.Keys) > 0 && !u.TLS() && u.public() {
+			if len(p.Keys) > 0 && !u.TLS() && u.Public() {
 				key := join("providers", string(p.ID))
 				d.warn(d.place(key), key, "the key goes to %s without encryption", u.Host)
 			}
@@ -421,7 +421,7 @@ func (d *decoder) checkClearText(cfg *Config) {
 	}
 	for i, c := range cfg.Providers.Custom {
 		for j, u := range c.Endpoints {
-			if c.APIKey.IsSet() && u.Host != "" && !u.TLS() && u.public() {
+			if c.APIKey.IsSet() && u.Host != "" && !u.TLS() && u.Public() {
 				key := fmt.Sprintf("providers.custom[%d].endpoints[%d]", i, j)
 				d.warn(d.place(key), key, "the key goes to %s without encryption", u.Host)
 			}
@@ -439,7 +439,7 @@ func (d *decoder) checkEvents(to string) {
 func (d *decoder) checkOTLP(cfg *Config) {
 	t, known := &cfg.Telemetry, cfg.names()
 	d.checkHeaders("telemetry.otlp_headers.", t.OTLPHeaders)
-	if u := t.OTLP; len(t.OTLPHeaders) > 0 && u.Host != "" && !u.TLS() && u.public() {
+	if u := t.OTLP; len(t.OTLPHeaders) > 0 && u.Host != "" && !u.TLS() && u.Public() {
 		d.warn(d.place("telemetry.otlp"), "telemetry.otlp", "the headers go to %s without encryption", u.Host)
 	}
 	for i, id := range t.OTLPPropagate {
@@ -469,7 +469,7 @@ func (d *decoder) checkClickHouse(t *Telemetry) {
 	if t.ClickHouseInterval < 100*time.Millisecond {
 		d.problem("telemetry.clickhouse_interval", "at least 100ms", "%s", t.ClickHouseInterval)
 	}
-	if u := t.ClickHouse; t.ClickHousePassword.IsSet() && u.Host != "" && !u.TLS() && u.public() {
+	if u := t.ClickHouse; t.ClickHousePassword.IsSet() && u.Host != "" && !u.TLS() && u.Public() {
 		d.warn(d.place("telemetry.clickhouse"), "telemetry.clickhouse", "the password goes to %s without encryption", u.Host)
 	}
 }
@@ -504,7 +504,7 @@ func (d *decoder) checkObjectStore(s *ObjectStore) {
 	if s.Endpoint.Path != "" {
 		d.problem(at+"endpoint", "an address without a path: the bucket is put behind it", "%q", s.Endpoint.Path)
 	}
-	if !s.Endpoint.TLS() && s.Endpoint.public() {
+	if !s.Endpoint.TLS() && s.Endpoint.Public() {
 		d.warn(d.place(at+"endpoint"), at+"endpoint", "usage goes to %s without encryption", s.Endpoint.Host)
 	}
 }

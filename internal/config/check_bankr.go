@@ -31,7 +31,7 @@ func (d *decoder) checkBankr(b *Bankr) {
 		const key = section + "auto_topup"
 		d.warn(d.place(key), key, "nothing is bought: endpoint is not Bankr's own, and account_endpoint does not say where credit is sold")
 	}
-	if u := b.AccountEndpoint; b.Buys() && !u.TLS() && u.public() {
+	if u := b.AccountEndpoint; b.Buys() && !u.TLS() && u.Public() {
 		const key = section + "account_endpoint"
 		d.warn(d.place(key), key, "the key goes to %s without encryption", u.Host)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"bardo.money/gateway/internal/baseurl"
 	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/internal/near"
 	"bardo.money/gateway/internal/secret"
@@ -249,7 +250,7 @@ func set(v reflect.Value, text string, f field) error {
 	case *Socket:
 		*p, err = parseSocket(text)
 	case *URL:
-		*p, err = parseURL(text)
+		*p, err = baseurl.Parse(text)
 	case *time.Duration:
 		*p, err = parseDuration(text)
 	case *Interval:

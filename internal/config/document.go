@@ -60,6 +60,12 @@ func variablesTable(kinds kindsOf) string {
 			fmt.Fprintf(&b, "| `%s` | "+enables+" |\n", v, k.Name)
 		}
 	}
+	for _, k := range kinds {
+		if k.Regional() {
+			fmt.Fprintf(&b, "| `AWS_REGION`, else `AWS_DEFAULT_REGION` | is `providers.%s.region` if the file has none |\n", k.Name)
+			fmt.Fprintf(&b, "| `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN` | sign the requests of `providers.%s` if the file has that section and there is no key |\n", k.Name)
+		}
+	}
 	b.WriteString("| `BANKR_WALLET_ADDRESS` | is `providers.bankr.wallet` if the file has none |\n")
 	for _, o := range overrides {
 		if laterAround(o.key) != "" {

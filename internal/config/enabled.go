@@ -68,12 +68,12 @@ func (c *Config) withoutDemo() []Provider {
 			continue
 		}
 		p := base(k, h.BaseURL)
-		p.APIVersion = cmp.Or(h.APIVersion, k.APIVersion)
+		p.APIVersion, p.Region = cmp.Or(h.APIVersion, k.APIVersion), h.Region
 		if p.Models = h.Models; k.Section == kind.VendorSection {
 			p.Vendor, p.Of = true, p.ID
 		}
 		p.AnyNamed = k.AnyModel
-		out = append(out, p.withKeys(h.APIKey, h.APIKeys))
+		out = append(out, p.withKeys(h.key(), h.APIKeys))
 	}
 	out = append(out, c.special()...)
 	out = append(out, c.Providers.Direct.enabled(c.kinds)...)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"bardo.money/gateway/internal/baseurl"
 	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
@@ -73,7 +74,8 @@ func laterAround(key string) string {
 func (d *decoder) enable(cfg *Config) {
 	for _, k := range d.kinds.hosts() {
 		id := policy.ProviderID(k.Name)
-		h, key, own := cfg.Providers.Hosts[id], d.firstOf(k.Variables...), d.baseURL(k)
+		h, key := cfg.Providers.Hosts[id], d.firstOf(k.Variables...)
+		own := d.baseURL(d.inRegion(k, h))
 		if h == nil && slices.ContainsFunc(cfg.Providers.Custom, func(c Custom) bool { return c.ID == id }) {
 			continue
 		}
@@ -85,14 +87,16 @@ func (d *decoder) enable(cfg *Config) {
 			cfg.Providers.Hosts[id] = h
 		}
 		atOwn := h.BaseURL == URL{} || h.BaseURL == own
-		h.BaseURL = h.BaseURL.or(own)
-		if h.BaseURL == (URL{}) {
+		h.BaseURL = h.BaseURL.Or(own)
+		if k.Regional() {
+			d.completeRegional(k, h, &key)
+		} else if h.BaseURL == (URL{}) {
 			d.problem("providers."+k.Name+".base_url", "where its models are served, or the variable "+k.URLVariable, missing)
 		}
-		if !h.APIKey.IsSet() && len(h.APIKeys) == 0 {
+		if !h.key().IsSet() && len(h.APIKeys) == 0 {
 			h.APIKey = key
 		}
-		if !h.APIKey.IsSet() && len(h.APIKeys) == 0 && atOwn && !k.Keyless {
+		if !h.key().IsSet() && len(h.APIKeys) == 0 && atOwn && !k.Keyless {
 			d.problem("providers."+k.Name+".api_key", "a key, or the variable "+k.Variables[0], noKey)
 		}
 		if atOwn {
@@ -121,7 +125,7 @@ func (d *decoder) baseURL(k kind.Kind) URL {
 	if text == "" {
 		return URL{}
 	}
-	u, err := parseURL(text)
+	u, err := baseurl.Parse(text)
 	if err != nil {
 		d.problem("providers."+k.Name+".base_url", "a URL in "+k.URLVariable, "%v", err)
 	}
@@ -143,7 +147,7 @@ func (d *decoder) enableSpecial(cfg *Config) {
 		setDefaults(reflect.ValueOf(p.Bankr).Elem())
 	}
 	if b := p.BlockRun; b != nil {
-		b.Endpoint = b.Endpoint.or(d.baseURL(blockrun))
+		b.Endpoint = b.Endpoint.Or(d.baseURL(blockrun))
 		if b.Endpoint.Path == "" {
 			b.Endpoint.Path = "/v1"
 		}
@@ -156,12 +160,12 @@ func (d *decoder) enableSpecial(cfg *Config) {
 	}
 	if v := p.Venice; v != nil {
 		own := v.BaseURL == URL{}
-		v.BaseURL = v.BaseURL.or(d.baseURL(venice))
+		v.BaseURL = v.BaseURL.Or(d.baseURL(venice))
 		d.completeKey(&v.APIKey, v.APIKeys, own && v.Staking == nil, venice)
 	}
 	if b := p.Bankr; b != nil {
 		own := b.Endpoint == URL{}
-		b.Endpoint = b.Endpoint.or(d.baseURL(bankr))
+		b.Endpoint = b.Endpoint.Or(d.baseURL(bankr))
 		d.completeKey(&b.APIKey, b.APIKeys, own, bankr)
 		b.completeAccount(own)
 		if b.Wallet == "" {
@@ -176,7 +180,7 @@ func (d *decoder) enableSpecial(cfg *Config) {
 
 func (o *OpenRouter) complete(d *decoder, k kind.Kind) {
 	own := o.Endpoint == URL{}
-	o.Endpoint = o.Endpoint.or(d.baseURL(k))
+	o.Endpoint = o.Endpoint.Or(d.baseURL(k))
 	if !o.BYOK {
 		d.completeKey(&o.APIKey, o.APIKeys, own, k)
 	} else if !o.APIKey.IsSet() {
@@ -210,7 +214,7 @@ func (d *decoder) completeDirect(direct *Direct) {
 		}
 		if of := d.kinds.find(k.Provider); of.Section == kind.VendorSection {
 			own := k.BaseURL == URL{}
-			k.BaseURL = k.BaseURL.or(d.baseURL(of))
+			k.BaseURL = k.BaseURL.Or(d.baseURL(of))
 			if !k.APIKey.IsSet() && own {
 				d.problem(at+".api_key", "the user's key", missing)
 			}

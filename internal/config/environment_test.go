@@ -88,6 +88,9 @@ func TestEnabledProviders(t *testing.T) {
 		{"a host that needs no key, by its section", "providers: {local: {models: [{id: m}]}}", nil, "local"},
 		{"a host without an address is enabled by its address and its key", "", []string{"CLOUD_API_KEY=k", "CLOUD_ENDPOINT=https://mine.cloud.example"}, "cloud"},
 		{"and not by its key alone", "", []string{"CLOUD_API_KEY=k"}, "demo"},
+		{"a regional one by its key and a region", "", []string{"REGIONAL_API_KEY=k", "AWS_DEFAULT_REGION=eu-west-1"}, "regional"},
+		{"and not by its key alone, nor by credentials that others use", "", []string{"REGIONAL_API_KEY=k", "AWS_ACCESS_KEY_ID=a", "AWS_SECRET_ACCESS_KEY=s"}, "demo"},
+		{"nor by credentials and a region", "", []string{"AWS_REGION=eu-west-1", "AWS_ACCESS_KEY_ID=a", "AWS_SECRET_ACCESS_KEY=s"}, "demo"},
 		{"an own server needs no key", "providers: {openai: {base_url: http://localhost:1/v1}}", nil, "openai"},
 	} {
 		t.Run(row.about, func(t *testing.T) {
@@ -95,6 +98,29 @@ func TestEnabledProviders(t *testing.T) {
 				t.Errorf("got %q, want %q", got, row.want)
 			}
 		})
+	}
+}
+
+// TestRegionalProviders: address, region and credential, from the file and from the environment. The file is before the environment, and a key before
+// credentials of the environment.
+func TestRegionalProviders(t *testing.T) {
+	aws := []string{"AWS_REGION=us-west-2", "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=secret", "AWS_SESSION_TOKEN=token"}
+	for _, row := range []struct {
+		file           string
+		env            []string
+		at, region, is string
+	}{
+		{"{api_key: k, region: eu-west-1}", aws, "https://models.eu-west-1.cloud.example", "eu-west-1", "k"},
+		{"{}", aws, "https://models.us-west-2.cloud.example", "us-west-2", "id secret token"},
+		{"{}", append(aws, "REGIONAL_API_KEY=k"), "https://models.us-west-2.cloud.example", "us-west-2", "k"},
+		{"{access_key_id: a, secret_access_key: b, region: us-gov-west-1}", append(aws, "REGIONAL_API_KEY=k"), "https://models.us-gov-west-1.cloud.example", "us-gov-west-1", "a b"},
+		{"{access_key_id: a, secret_access_key: b, session_token: c}", []string{"AWS_DEFAULT_REGION=us-east-1"}, "https://models.us-east-1.cloud.example", "us-east-1", "a b c"},
+		{"{api_key: k, region: us-east-1, base_url: https://vpce-1.example/}", nil, "https://vpce-1.example", "us-east-1", "k"},
+	} {
+		p := mustParse(t, "providers: {regional: "+row.file+"}", row.env...).Enabled()[0]
+		if p.Endpoints[0].String() != row.at || p.Region != row.region || p.Key.Reveal() != row.is || len(p.Keys) != 1 {
+			t.Errorf("%s: %s, region %q, key %q", row.file, p.Endpoints[0], p.Region, p.Key.Reveal())
+		}
 	}
 }
 

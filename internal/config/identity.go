@@ -91,7 +91,7 @@ func (d *decoder) checkPrivy(p *Privy) {
 	if p.Refresh < time.Minute || p.Refresh > 24*time.Hour {
 		d.problem("auth.privy.refresh", "from 1m to 24h", "%s", p.Refresh)
 	}
-	if p.JWKS != (URL{}) && !p.JWKS.TLS() && p.JWKS.public() {
+	if p.JWKS != (URL{}) && !p.JWKS.TLS() && p.JWKS.Public() {
 		d.problem("auth.privy.jwks_url", "an address that begins with https://", "whoever is between here and %s could replace the keys that tokens are verified with", p.JWKS.Host)
 	}
 }

@@ -34,6 +34,10 @@ var kinds = []kind.Kind{
 		Name: "cloud", Section: kind.HostSection, Doc: "A resource of the operator's.", URLVariable: "CLOUD_ENDPOINT", APIVersion: "2024-10-21",
 		Variables: []string{"CLOUD_API_KEY"}, Format: "openai",
 	},
+	{
+		Name: "regional", Section: kind.HostSection, Doc: "A cloud with regions.", BaseURL: "https://models." + kind.Region + ".cloud.example", Variables: []string{"REGIONAL_API_KEY"},
+		Format: "openai", AnyModel: true,
+	},
 	{Name: "custom"},
 	{Name: "demo"},
 }

@@ -63,7 +63,7 @@ func (d *decoder) checkMCPOAuth(cfg *Config, o *MCPOAuth) {
 	}
 	if o.JWKS == (URL{}) {
 		d.problem(key+"jwks_url", "where the server's keys are, such as https://login.example/jwks.json", missing)
-	} else if !o.JWKS.TLS() && o.JWKS.public() {
+	} else if !o.JWKS.TLS() && o.JWKS.Public() {
 		d.problem(key+"jwks_url", "an address that begins with https://", "whoever is between here and %s could replace the keys that tokens are verified with", o.JWKS.Host)
 	}
 	if o.Refresh < time.Minute || o.Refresh > 24*time.Hour {
@@ -123,7 +123,7 @@ func (d *decoder) checkMCP(cfg *Config) {
 		if strings.ContainsFunc(s.Token.Reveal(), func(r rune) bool { return r < ' ' || r > '~' }) {
 			d.problem(key+".token", "visible ASCII characters", "other characters cannot be in a header")
 		}
-		if s.Token.IsSet() && !s.URL.TLS() && s.URL.public() {
+		if s.Token.IsSet() && !s.URL.TLS() && s.URL.Public() {
 			d.warn(d.place(key+".url"), key+".url", "the token goes to %s without encryption", s.URL.Host)
 		}
 	}

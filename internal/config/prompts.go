@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"bardo.money/gateway/internal/baseurl"
+)
 
 // Prompts configures the prompt log. The zero value disables it.
 type Prompts struct {
@@ -34,7 +38,7 @@ func (d *decoder) checkPrompts(cfg *Config) {
 		return
 	}
 	d.checkHeaders(at+"otlp_headers.", p.OTLPHeaders)
-	if !p.OTLP.TLS() && !loopback(p.OTLP.Hostname()) {
+	if !p.OTLP.TLS() && !baseurl.Loopback(p.OTLP.Hostname()) {
 		d.problem(at+"otlp", "an https URL, or one of this machine", "it is without encryption")
 	}
 	if cfg.DataPath == DataPathModule {

@@ -34,6 +34,11 @@ type Host struct {
 
 	Models     []Model `key:"models" doc:"The models that the gateway may choose there, and that it serves without the provider being named. Without a list, those that requests name: groq/ID."`
 	APIVersion string  `key:"api_version" doc:"Version of the API that requests name in their query. Without it, 2024-10-21."`
+
+	Region          string `key:"region" doc:"The AWS region, such as us-east-1. Without it, AWS_REGION, else AWS_DEFAULT_REGION."`
+	AccessKeyID     Secret `key:"access_key_id" doc:"Instead of api_key: the id of an AWS access key, with which requests are signed. Without any key, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN."`
+	SecretAccessKey Secret `key:"secret_access_key" doc:"The secret of the access key."`
+	SessionToken    Secret `key:"session_token" doc:"The session token of a temporary access key. It is not renewed."`
 }
 
 // BlockRun is a gateway to models of many vendors.
@@ -159,7 +164,7 @@ func (b *Bankr) completeAccount(own bool) {
 		b.CreditInterval = usual
 	}
 	if own {
-		b.AccountEndpoint = b.AccountEndpoint.or(bankrAccount)
+		b.AccountEndpoint = b.AccountEndpoint.Or(bankrAccount)
 	}
 }
 
@@ -238,6 +243,7 @@ type Provider struct {
 	Fallbacks     []string
 	Allow         []string // unpriced members that its requests may have
 	APIVersion    string   // sent in its requests; "" for none
+	Region        string   // of AWS, that its requests are signed for; "" for none
 	CountsTokens  bool     // it can count the tokens of a request
 	Attestation   Attestation
 	E2EEKeys      []string // of its enclave
@@ -300,7 +306,11 @@ func (ks kindsOf) reserved() []policy.ProviderID {
 func (c *Config) EnabledBy(id policy.ProviderID) string {
 	section := "providers." + string(id) + " in the configuration"
 	if k := c.kinds.find(string(id)); k.Variables != nil && k.BaseURL != "" && !k.Keyless {
-		return "set " + strings.Join(k.Variables, " or ") + ", or " + section
+		region := ""
+		if k.Regional() {
+			region = " and AWS_REGION"
+		}
+		return "set " + strings.Join(k.Variables, " or ") + region + ", or " + section
 	}
 	return "set " + section
 }

@@ -72,7 +72,7 @@ func (d *decoder) checkRedisAddress(key, address string, secret Secret) {
 		}
 	case u.Hostname() == "" || !database().MatchString(u.Path):
 		d.problem(key, "redis://user@host:port/database", "not an address of Redis")
-	case u.Scheme == "redis" && secret.IsSet() && (URL{Host: u.Host}).public():
+	case u.Scheme == "redis" && secret.IsSet() && (URL{Host: u.Host}).Public():
 		d.warn(d.place(key), key, "the password goes to %s without encryption", u.Host)
 	}
 }

@@ -60,7 +60,7 @@ func (d *decoder) checkHook(key string, url URL, timeout time.Duration, token Se
 	if timeout <= 0 || timeout > maxHookTimeout {
 		d.problem(key+".timeout", "more than 0 and at most 10s", "%s", timeout)
 	}
-	if token.IsSet() && !url.TLS() && url.public() {
+	if token.IsSet() && !url.TLS() && url.Public() {
 		d.warn(d.place(key+".url"), key+".url", "the token goes to %s without encryption", url.Host)
 	}
 }

@@ -111,10 +111,14 @@ func readFields(t reflect.Type) []field {
 	return out
 }
 
+// regionalKeys are the keys of a Host that only kinds with regions have.
+var regionalKeys = []string{"region", "access_key_id", "secret_access_key", "session_token"}
+
 // hostFields returns the fields of a Host that the section of a kind has.
 func hostFields(k kind.Kind) []field {
 	return slices.DeleteFunc(slices.Clone(fieldsOf(reflect.TypeFor[Host]())), func(f field) bool {
-		return f.name == "models" && k.Section != kind.HostSection || f.name == "api_version" && k.APIVersion == ""
+		return f.name == "models" && k.Section != kind.HostSection || f.name == "api_version" && k.APIVersion == "" ||
+			!k.Regional() && slices.Contains(regionalKeys, f.name)
 	})
 }
 

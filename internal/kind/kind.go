@@ -3,6 +3,7 @@
 package kind
 
 import (
+	"strings"
 	"time"
 
 	"bardo.money/gateway/internal/modelfile"
@@ -15,7 +16,7 @@ type Kind struct {
 	Section Section // the keys of its section
 	Doc     string  // the documentation of the section
 
-	BaseURL     string   // default, up to and including the version; "": the operator must set one
+	BaseURL     string   // default, up to and including the version; "": the operator must set one. Region in it: of one of AWS's regions
 	URLVariable string   // environment variable with the base URL; "": none
 	APIVersion  string   // default version in the query of its requests; "": none
 	Variables   []string // environment variables for its key; the first one that is set counts
@@ -37,6 +38,13 @@ type Kind struct {
 	Reasoning   Reasoning
 	Traits      Traits
 }
+
+// Region stands for the region in the base URL of a kind whose servers are in AWS's regions. Its requests are signed with AWS credentials, if the
+// operator has no key.
+const Region = "{region}"
+
+// Regional reports whether the kind's servers are in AWS's regions.
+func (k *Kind) Regional() bool { return strings.Contains(k.BaseURL, Region) }
 
 // Reasoning defines how a kind of provider returns reasoning: names of dialects of extproc/reasoning. The zero value leaves it to the API format and
 // the model's family.

@@ -17,6 +17,9 @@ func partsOf(credential string) (parts []string) {
 	if u, err := url.Parse(credential); err == nil && u.Host != "" {
 		return partsOfURL(u)
 	}
+	if fields := strings.Split(credential, " "); len(fields) == 3 && len(fields[1]) >= minSegment && len(fields[2]) >= minSegment {
+		return fields[1:] // of AWS: the secret and the session token after the id of the access key
+	}
 	if scheme, value, ok := strings.Cut(credential, " "); ok && scheme != "" {
 		if value = strings.TrimSpace(value); len(value) >= shortest && !strings.Contains(value, " ") {
 			parts = append(parts, value)

@@ -18,6 +18,7 @@ func TestTheSecretWithinACredentialIsRemoved(t *testing.T) {
 		{"a scheme", "Bearer Xy7-secret", `401 Unauthorized: the token "Xy7-secret" has expired`, `401 Unauthorized: the token "***" has expired`},
 		{"the whole", "https://node.example/v3/0123456789abcdef0123", "at https://node.example/v3/0123456789abcdef0123.", "at ***."},
 		{"names in a path", "https://node.example/api/webhooks-of-operators/base-mainnet", "/api/webhooks-of-operators/base-mainnet", "/api/webhooks-of-operators/base-mainnet"},
+		{"an access key", "AKIDEXAMPLE wJalrXUtnFEMI/K7MDENG IQoJb3JpZ2luX2VjEXAMPLE", "token:IQoJb3JpZ2luX2VjEXAMPLE secret:wJalrXUtnFEMI/K7MDENG", "token:*** secret:***"},
 		{"words", "correct horse battery", "the battery of a horse", "the battery of a horse"},
 	} {
 		r := secret.NewRedactor(secret.New(row.credential))

@@ -23,6 +23,7 @@ import (
 	"bardo.money/gateway/extproc/provider"
 	anthropicprovider "bardo.money/gateway/extproc/provider/anthropic"
 	"bardo.money/gateway/extproc/provider/bankr"
+	"bardo.money/gateway/extproc/provider/bedrock"
 	"bardo.money/gateway/extproc/provider/blockrun"
 	"bardo.money/gateway/extproc/provider/compatible"
 	"bardo.money/gateway/extproc/provider/custom"
@@ -74,6 +75,7 @@ func Adapters() []provider.Described {
 		compatible.DeepInfra,
 		compatible.Perplexity,
 		compatible.Azure,
+		bedrock.Adapter{},
 		compatible.Ollama,
 		custom.Adapter{},
 		demo.Adapter{},

@@ -27,7 +27,7 @@ func Endpoint(p config.Provider) provider.Endpoint {
 	e := provider.Endpoint{
 		Provider: p.ID, Key: p.Key, Authority: string(p.ID), Dialect: chat.Dialect(p.Format),
 		Betas: p.Betas, CacheControl: p.CacheControl, Characters: p.Characters, Fallbacks: p.Fallbacks, Allow: p.Allow, Responses: p.Responses, NoCompletions: p.NoCompletions,
-		APIVersion: p.APIVersion,
+		APIVersion: p.APIVersion, Region: p.Region,
 	}
 	if p.Sort != "" { // one of three words
 		e.Preferences = []byte(`{"sort":"` + p.Sort + `"}`)

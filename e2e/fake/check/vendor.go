@@ -159,3 +159,11 @@ func Groq(o object) *Refusal {
 	}
 	return nil
 }
+
+// Bedrock serves Claude in Anthropic's format only.
+func Bedrock(o object) *Refusal {
+	if model := o.Str("model"); strings.HasPrefix(model, "anthropic.") {
+		return Bad("model", "", "The model '%s' does not support the '/v1/chat/completions' API", model)
+	}
+	return nil
+}
