@@ -73,6 +73,33 @@ func TestB13ARefusedSignatureShowsNoCredential(t *testing.T) {
 	g.AssertSound(t)
 }
 
+// TestB13SignaturesReachNoOtherProvider: Envoy's next attempt, at another provider, has no header of the failed one.
+func TestB13SignaturesReachNoOtherProvider(t *testing.T) {
+	t.Parallel()
+	key := sigv4.Key{ID: "AKIDEXAMPLE", Secret: "another-secret-access-key", Token: "IQoJb3JpZ2luX2VjEXAMPLE//token==", Region: "eu-west-1", Service: "bedrock-mantle"}
+	s, other := fake.Start(t, fake.Config{Vendor: fake.Bedrock, AWS: &key}), fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	g := gateway.Run(t, gateway.Options{Config: quick + fmt.Sprintf(
+		"providers:\n  order: [bedrock, other]\n  bedrock: {base_url: %q, region: eu-west-1, access_key_id: %q, secret_access_key: %q, session_token: %q, %s}\n  custom: [{id: other, endpoints: [%q], api_key: %q, models: [{id: gpt-oss-120b}]}]\n",
+		s.URL, key.ID, key.Secret, key.Token, bedrockModels, other.URL, other.Key)})
+	for _, stream := range []bool{false, true} {
+		s.Queue(fake.Behaviour{Status: http.StatusServiceUnavailable}, fake.Behaviour{Status: http.StatusServiceUnavailable}, fake.Behaviour{Status: http.StatusServiceUnavailable})
+		a := ask{dialect: fake.OpenAI, model: "gpt-oss-120b", stream: stream}
+		if got := g.Do(t, a.call()); got.Status != http.StatusOK || lastOf(t, s).Header.Get("X-Amz-Security-Token") != key.Token {
+			t.Fatalf("%d %s", got.Status, got.Body)
+		}
+		r := lastOf(t, other)
+		for name := range r.Header {
+			if strings.HasPrefix(name, "X-Amz-") {
+				t.Errorf("the other provider got %s", name)
+			}
+		}
+		if r.Header.Get("Authorization") != "Bearer "+other.Key {
+			t.Errorf("the other provider got %v", r.Header)
+		}
+	}
+	g.AssertSound(t)
+}
+
 // TestBedrockTakesAKey as a bearer token.
 func TestBedrockTakesAKey(t *testing.T) {
 	t.Parallel()

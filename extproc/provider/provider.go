@@ -111,4 +111,5 @@ type Decoder interface {
 // and headers that belong to the account of another attempt. The client's other headers are removed by name unless the attempt keeps them.
 var RemovedHeaders = slices.Concat(header.ProviderKeys(), []string{
 	"anthropic-version", "anthropic-beta", "openai-organization", "openai-project", "proxy-authorization", "cookie",
+	"x-amz-content-sha256", "x-amz-date", "x-amz-security-token", "http-referer", "x-title",
 })

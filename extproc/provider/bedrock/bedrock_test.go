@@ -2,6 +2,7 @@ package bedrock_test
 
 import (
 	"flag"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,6 +48,11 @@ func TestACallIsSigned(t *testing.T) {
 			got := c.Header.Get("authorization")
 			if !strings.HasPrefix(got, "AWS4-HMAC-SHA256 Credential=AKID/") || !strings.Contains(got, "/"+row.scope+",") || c.Header.Get("x-amz-security-token") != row.token {
 				t.Errorf("%s: signed by %q", row.host, got)
+			}
+			for _, f := range c.Header {
+				if !slices.Contains(provider.RemovedHeaders, f.Name) {
+					t.Errorf("%s would reach the provider of the next attempt", f.Name)
+				}
 			}
 			if c.Header.Has("x-api-key") || strings.Contains(got, "secret") {
 				t.Errorf("%s: another credential is sent: %v", row.host, c.Header)

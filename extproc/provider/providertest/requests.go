@@ -82,6 +82,9 @@ func (p *pairing) testCredentials(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range call.Header {
+			if !slices.Contains(provider.RemovedHeaders, f.Name) {
+				t.Errorf("the header %s is not in RemovedHeaders: it would reach the provider of the next attempt", f.Name)
+			}
 			isCredential := slices.Contains(header.ProviderKeys(), f.Name)
 			if strings.Contains(f.Value, sampleKey) != isCredential {
 				t.Errorf("the header %s is %q", f.Name, f.Value)
