@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/fake/sigv4"
 	"bardo.money/gateway/e2e/gateway"
 )
 
@@ -396,4 +397,60 @@ func TestF05WhatIsSaidWithAKeyOfTheRequestsOwnIsNotLogged(t *testing.T) {
 	if !strings.Contains(kept, "said with the operators key") || strings.Contains(kept, "own key") {
 		t.Errorf("it has %s", kept)
 	}
+}
+
+// TestB13RequestsBringKeysOfTheProvidersThatTheyName: each key reaches the provider that it is for, and no other, also after a failure there. A key without
+// a provider's name is refused if several accept keys, and so is one for a provider that does not. Bedrock's may be AWS credentials.
+func TestB13RequestsBringKeysOfTheProvidersThatTheyName(t *testing.T) {
+	t.Parallel()
+	const atOne, atTwo = "gsk-first-of-the-user", "sk-second-of-the-user"
+	access := sigv4.Key{ID: "AKIDUSER", Secret: "secret-access-key-of-the-user", Region: "eu-west-1", Service: "bedrock-mantle"}
+	one, two := fake.Start(t, fake.Config{Vendor: fake.Groq, Keys: []string{atOne}}), fake.Start(t, fake.Config{Dialect: fake.OpenAI, Keys: []string{atTwo}})
+	three, other := fake.Start(t, fake.Config{Vendor: fake.Bedrock, AWS: &access}), fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "other"})
+	g := gateway.Run(t, gateway.Options{Config: quick + "telemetry: {log_level: debug}\n" + fmt.Sprintf(`providers:
+  groq: {base_url: %q, byok: true, models: [{id: m}]}
+  openai: {base_url: %q, api_key: %q, byok: true}
+  bedrock: {base_url: %q, region: eu-west-1, byok: true, models: [{id: m, upstream_id: openai.m}]}
+  custom: [{id: other, endpoints: [%q], api_key: %q, models: [{id: m}]}]
+`, one.URL, two.URL, two.Key, three.URL, other.URL, other.Key)})
+	for _, row := range []struct {
+		provider, model, key string
+		s                    *fake.Server
+	}{
+		{"groq", "m", atOne, one}, {"openai", "gpt-5-mini", atTwo, two}, {"bedrock", "m", access.ID + " " + access.Secret, three},
+	} {
+		for _, stream := range []bool{false, true} {
+			a := ask{dialect: fake.OpenAI, model: row.model, stream: stream, more: `"max_completion_tokens":100`}
+			got := g.Do(t, a.call("X-Bardo-Upstream-Key: "+row.provider+" "+row.key))
+			if got.Status != http.StatusOK || got.Header.Get("X-Bardo-Cost") != "direct" || got.Header.Get("X-Bardo-Provider") != row.provider {
+				t.Errorf("%s: %d, headers %v: %s", row.provider, got.Status, got.Header, got.Body)
+			}
+			row.s.Queue(fake.Behaviour{Status: http.StatusUnauthorized})
+			mustFail(t, a, g.Do(t, a.call("X-Bardo-Upstream-Key: "+row.provider+" "+row.key)), http.StatusUnauthorized, "invalid_api_key")
+		}
+	}
+	a := ask{dialect: fake.OpenAI, model: "m"}
+	for value, says := range map[string]string{
+		atOne: "name the provider before its key, with a space between: one of groq, openai, bedrock", "other " + atOne: "these providers accept keys: groq, openai, bedrock",
+		"nobody " + atOne: "these providers accept keys",
+	} {
+		if got := g.Do(t, a.call("X-Bardo-Upstream-Key: "+value)); got.Status != http.StatusBadRequest || !strings.Contains(got.Body, says) || strings.Contains(got.Body, atOne) {
+			t.Errorf("%q: %d %s", value, got.Status, got.Body)
+		}
+	}
+	if got := g.Do(t, a.call()); got.Status != http.StatusOK || got.Header.Get("X-Bardo-Provider") != "other" {
+		t.Errorf("without a key: %d by %q", got.Status, got.Header.Get("X-Bardo-Provider"))
+	}
+	for _, secret := range []string{atOne, atTwo, access.Secret} {
+		reached := 0
+		for _, s := range []*fake.Server{one, two, three, other} {
+			if s.Saw(secret) {
+				reached++
+			}
+		}
+		if reached > 1 || strings.Contains(g.Log(), secret) {
+			t.Errorf("%q reached %d providers, or is in the log", secret, reached)
+		}
+	}
+	g.AssertSound(t)
 }

@@ -42,8 +42,8 @@ func (k TakenKey) ID() keyring.ID { return k.ring.ID(k.index) }
 // endpointFor returns the provider's endpoint with the key of this attempt; took: the key was acquired from a ring. The caller holds w.mu.
 func (w *Writer) endpointFor(v *request.View, id policy.ProviderID, p *runtime.Provider) (at provider.Endpoint, acquired bool) {
 	at = p.Endpoint
-	if p.BYOK && v.OwnKey.IsSet() {
-		at.Key = v.OwnKey
+	if v.OwnKey.IsSet() && v.OwnKey.Provider == id {
+		at.Key = v.OwnKey.Key
 		return at, false
 	}
 	if p.Ring.Len() == 0 {

@@ -9,7 +9,6 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/hint"
-	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/extproc/wire"
@@ -33,8 +32,8 @@ type Query struct {
 
 	Affinity func(*intent.Built) policy.ServedBy // returns the model that served the conversation; may be nil
 
-	Broke  bool            // the caller's balance is empty
-	OwnKey provider.Secret // the caller's own key for a provider; the zero value: none
+	Broke  bool           // the caller's balance is empty
+	OwnKey request.OwnKey // the caller's own key for a provider; the zero value: none
 
 	Request *chat.Request // nil: only the facts are known
 }

@@ -2,6 +2,7 @@ package request
 
 import (
 	"slices"
+	"strings"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/runtime"
@@ -15,16 +16,47 @@ import (
 // maxKeyLength is the longest accepted own key, in bytes.
 const maxKeyLength = 1024
 
-// ParseOwnKey reads X-Bardo-Upstream-Key.
+// OwnKey is a request's own key for one provider. The zero value is none.
+type OwnKey struct {
+	Provider policy.ProviderID // "" if no provider accepts keys of requests
+	Key      secret.Text
+}
+
+// IsSet reports whether the request has a key of its own.
+func (k OwnKey) IsSet() bool { return k.Key.IsSet() }
+
+// ParseOwnKey reads X-Bardo-Upstream-Key: a provider and its key, with a space between, or the key alone if only one provider accepts keys of requests.
 func (v *View) ParseOwnKey() error {
-	key := v.Head.Header.Get(header.UpstreamKey)
-	if len(key) > maxKeyLength {
+	value := v.Head.Header.Get(header.UpstreamKey)
+	if len(value) > maxKeyLength {
 		return fault.Newf(fault.InvalidRequest, "X-Bardo-Upstream-Key: longer than %d characters", maxKeyLength)
 	}
-	if key != "" {
-		v.OwnKey = secret.New(key)
+	if value == "" {
+		return nil
+	}
+	accepting := v.Config.TakesKeys
+	name, key, named := strings.Cut(value, " ")
+	switch i := slices.Index(accepting, policy.ProviderID(name)); {
+	case named && i >= 0:
+		v.OwnKey = OwnKey{accepting[i], secret.New(strings.TrimSpace(key))}
+	case named && len(accepting) > 0:
+		return fault.Newf(fault.InvalidRequest, "X-Bardo-Upstream-Key: expected a provider and its key, with a space between; these providers accept keys: %s", names(accepting))
+	case len(accepting) > 1:
+		return fault.Newf(fault.InvalidRequest, "X-Bardo-Upstream-Key: name the provider before its key, with a space between: one of %s", names(accepting))
+	case len(accepting) == 1:
+		v.OwnKey = OwnKey{accepting[0], secret.New(value)}
+	default:
+		v.OwnKey.Key = secret.New(value)
 	}
 	return nil
+}
+
+func names(ids []policy.ProviderID) string {
+	list := make([]string, len(ids))
+	for i, id := range ids {
+		list[i] = string(id)
+	}
+	return strings.Join(list, ", ")
 }
 
 // FilterByPayer removes the candidates that do not accept the request's own key, or that need one when it has none, and zeroes the prices of those
@@ -39,7 +71,7 @@ func (v *View) FilterByPayer() error {
 	}
 	v.Found = slices.DeleteFunc(v.Found, func(to policy.Resolution) bool {
 		p := v.Config.Provider(to.Provider)
-		return v.OwnKey.IsSet() && !p.BYOK || !v.OwnKey.IsSet() && p.BYOK && !p.Endpoint.Key.IsSet()
+		return v.OwnKey.IsSet() && v.OwnKey.Provider != to.Provider || !v.OwnKey.IsSet() && p.BYOK && !p.Endpoint.Key.IsSet()
 	})
 	if len(v.Found) == 0 {
 		if v.OwnKey.IsSet() {
@@ -58,7 +90,7 @@ func (v *View) FilterByPayer() error {
 // CallerPays reports whether the caller pays the provider directly: with a configured direct key, or the request's own.
 func (v *View) CallerPays(id policy.ProviderID) bool {
 	p := v.Config.Provider(id)
-	return p.Direct || p.BYOK && v.OwnKey.IsSet()
+	return p.Direct || v.OwnKey.IsSet() && v.OwnKey.Provider == id
 }
 
 // SpreadAt returns the percentage added to a provider's cost: 0 if the caller pays it (D-51).
@@ -83,7 +115,7 @@ func (v *View) CachesByMarks(to *policy.Resolution) bool {
 func (v *View) MayCallProvider(id policy.ProviderID) bool {
 	p := v.Config.Provider(id)
 	switch {
-	case v.OwnKey.IsSet() && !p.BYOK, !v.OwnKey.IsSet() && p.BYOK && !p.Endpoint.Key.IsSet():
+	case v.OwnKey.IsSet() && v.OwnKey.Provider != id, !v.OwnKey.IsSet() && p.BYOK && !p.Endpoint.Key.IsSet():
 		return false
 	case p.Direct && (!p.Engineered || v.PaysItself): // it gets only unchanged requests of its own users
 		return false
@@ -110,7 +142,7 @@ func (v *View) SkipsLayers() bool {
 
 // MayBeFree reports whether the request may cost the caller nothing, as far as its headers show.
 func (v *View) MayBeFree() bool {
-	return v.Config.Free[v.Principal.Tier] || v.Config.TakesKeys && v.Head.Header.Get(header.UpstreamKey) != ""
+	return v.Config.Free[v.Principal.Tier] || len(v.Config.TakesKeys) > 0 && v.Head.Header.Get(header.UpstreamKey) != ""
 }
 
 // CheckKeyless returns a fault for a caller without an API key, unless all candidates are the demo provider or authentication is off.

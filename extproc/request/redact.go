@@ -9,7 +9,7 @@ import (
 // the request record, the log, an event or the health state.
 
 // Redactor returns a redactor of the configured credentials and the request's own key.
-func (v *View) Redactor() *secret.Redactor { return v.Config.Secrets.With(v.OwnKey) }
+func (v *View) Redactor() *secret.Redactor { return v.Config.Secrets.With(v.OwnKey.Key) }
 
 // Redact removes credentials from a provider's event that is not part of the answer: an error, or an undecodable frame.
 func (v *View) Redact(ev *chat.Event) {

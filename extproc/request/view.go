@@ -8,7 +8,6 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/hint"
 	"bardo.money/gateway/extproc/pipeline"
-	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/wire"
@@ -30,7 +29,7 @@ type View struct {
 	Original        *chat.Request     // the request before layers changed it, which answers echo to the client; nil before the layers ran
 	ClientModel     string            // the model as the client wrote it
 	OnlyModels      []string          // models that the request's session may use; none for any
-	OwnKey          provider.Secret   // X-Bardo-Upstream-Key: the user's own provider key
+	OwnKey          OwnKey            // X-Bardo-Upstream-Key: the user's own provider key
 	PaysItself      bool              // it is charged by payment instead of a key, or is answered with its price: its owner is not known yet
 	NamesStored     bool              // the request names a resource that one provider stores (a file, a response)
 	NoSearch        bool              // the web search budget is spent

@@ -48,7 +48,7 @@ type Config struct {
 	SpreadPct     map[policy.Tier]int
 	Free          map[policy.Tier]bool // plans whose keys have a model that is free for them
 	Cheaper       policy.Cheaper       // handling of requests that exceed their budgets or balances
-	TakesKeys     bool                 // some provider accepts X-Bardo-Upstream-Key
+	TakesKeys     []policy.ProviderID  // the providers that accept X-Bardo-Upstream-Key
 	DefaultSpread int
 	Plans         bool // the operator uses plans
 	EgressSecret  string

@@ -77,7 +77,7 @@ func names(list []policy.Resolution) string {
 
 // TestD05WhoMayServeASideCall: only what the request itself might use, with no other key.
 func TestD05WhoMayServeASideCall(t *testing.T) {
-	own := func(v *request.View) { v.OwnKey = secret.New("sk-own") }
+	own := func(v *request.View) { v.OwnKey = request.OwnKey{Provider: "byok", Key: secret.New("sk-own")} }
 	for _, row := range []struct {
 		about string
 		found []policy.Resolution
@@ -124,7 +124,7 @@ func TestD05WhoMayServeASideCall(t *testing.T) {
 // TestASideCallIsARequestOfItsOwn: with the exchange's id and credentials, without its content and its hints.
 func TestASideCallIsARequestOfItsOwn(t *testing.T) {
 	v := view(t, at("expensive", "big"))
-	v.ID, v.OwnKey = "req_1", secret.New("sk-own")
+	v.ID, v.OwnKey = "req_1", request.OwnKey{Provider: "byok", Key: secret.New("sk-own")}
 	v.Hints.GolemID, v.Intent.Security = "golem-7", policy.SecurityConfidential
 	got, err := side.View(v, &pipeline.SideCall{System: "Sum \"up\".", Text: "a\nb", MaxTokens: 70})
 	if err != nil {

@@ -68,6 +68,7 @@ func (c *Config) withoutDemo() []Provider {
 			continue
 		}
 		p := base(k, h.BaseURL)
+		p.BYOK = h.BYOK
 		p.APIVersion, p.Region = cmp.Or(h.APIVersion, k.APIVersion), h.Region
 		if p.Models = h.Models; k.Section == kind.VendorSection {
 			p.Vendor, p.Of = true, p.ID

@@ -96,7 +96,7 @@ func (d *decoder) enable(cfg *Config) {
 		if !h.key().IsSet() && len(h.APIKeys) == 0 {
 			h.APIKey = key
 		}
-		if !h.key().IsSet() && len(h.APIKeys) == 0 && atOwn && !k.Keyless {
+		if !h.key().IsSet() && len(h.APIKeys) == 0 && atOwn && !k.Keyless && !h.BYOK {
 			d.problem("providers."+k.Name+".api_key", "a key, or the variable "+k.Variables[0], noKey)
 		}
 		if atOwn {

@@ -32,6 +32,7 @@ type Host struct {
 	APIKeys []Secret `key:"api_keys" doc:"Further equivalent keys: requests are spread over all, and a rate-limited one is not used for a while."`
 	BaseURL URL      `key:"base_url" doc:"Base URL up to and including the version. Without it, the provider's own."`
 
+	BYOK       bool    `key:"byok" default:"false" doc:"Requests may send their own key in X-Bardo-Upstream-Key."`
 	Models     []Model `key:"models" doc:"The models that the gateway may choose there, and that it serves without the provider being named. Without a list, those that requests name: groq/ID."`
 	APIVersion string  `key:"api_version" doc:"Version of the API that requests name in their query. Without it, 2024-10-21."`
 

@@ -89,7 +89,9 @@ func (g *gateway) assembleProviders(cfg *config.Config, priced *catalog.Catalog,
 		if !ok {
 			return fmt.Errorf("provider %s: no adapter for kind %q", p.ID, p.Kind)
 		}
-		rt.TakesKeys = rt.TakesKeys || p.BYOK
+		if p.BYOK {
+			rt.TakesKeys = append(rt.TakesKeys, p.ID)
+		}
 		one := &runtime.Provider{
 			Adapter: a, Endpoint: settings.Endpoint(p), Keys: p.Keys, Ring: attempt.NewRing(p.Keys), Cluster: settings.ClusterID(cfg, p), Spread: len(p.Endpoints) > 1,
 			Free: p.Free, Direct: p.Direct, Engineered: p.ContextEngineering, BYOK: p.BYOK, CountsTokens: p.CountsTokens,
