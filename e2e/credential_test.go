@@ -14,13 +14,13 @@ import (
 // wrongKey is a key that no fake accepts.
 const wrongKey = "wrong.3kd92mQz0Lw27xPq"
 
-// diagnosis is the row of `bardo doctor --json` about one provider, and the command's exit status.
+// diagnosis is the row of `bardo doctor --json` of one check, and the command's exit status.
 type diagnosis struct {
 	Check, Detail, Fix string
 	OK                 bool
 }
 
-func diagnose(t testing.TB, g *gateway.Gateway, provider string) (d diagnosis, code int) {
+func diagnose(t testing.TB, g *gateway.Gateway, check string) (d diagnosis, code int) {
 	t.Helper()
 	got := g.Try(t, "doctor", "--json")
 	var rows []diagnosis
@@ -28,11 +28,11 @@ func diagnose(t testing.TB, g *gateway.Gateway, provider string) (d diagnosis, c
 		t.Fatalf("doctor printed %q: %v", got.Stdout, err)
 	}
 	for _, r := range rows {
-		if r.Check == "provider "+provider {
+		if r.Check == check {
 			return r, got.Code
 		}
 	}
-	t.Fatalf("doctor says nothing of %s: %s", provider, got.Stdout)
+	t.Fatalf("doctor says nothing of %s: %s", check, got.Stdout)
 	return d, 0
 }
 
@@ -43,7 +43,7 @@ func showsRefusal(t *testing.T, g *gateway.Gateway, provider, words string) {
 	if s.State != "credential_refused" || !strings.Contains(s.Reason, words) {
 		t.Errorf("bardo providers shows %+v, want credential_refused and %q", s, words)
 	}
-	d, code := diagnose(t, g, provider)
+	d, code := diagnose(t, g, "provider "+provider)
 	if d.OK || code != 1 || !strings.Contains(d.Detail, words) || !strings.Contains(d.Fix, "api_key") {
 		t.Errorf("bardo doctor ends with %d and shows %+v", code, d)
 	}
@@ -76,7 +76,7 @@ func TestC2AWrongProviderKeyShowsWithItsFirstRequest(t *testing.T) {
 			p.Behave(fake.Behaviour{})
 			reload(t, g, o)
 			eventually(t, "a provider that is not refused any more", func() bool { return standings(t, g)["p"].State != "credential_refused" })
-			if d, _ := diagnose(t, g, "p"); !d.OK {
+			if d, _ := diagnose(t, g, "provider p"); !d.OK {
 				t.Errorf("after the key was corrected: %+v", d)
 			}
 		}
@@ -162,7 +162,7 @@ func TestANameWithoutAnAddressIsSaid(t *testing.T) {
 	if why := standings(t, g)["lost"].Reason; why != want {
 		t.Errorf("it is down for the reason %q, want %q", why, want)
 	}
-	if d, _ := diagnose(t, g, "lost"); !strings.Contains(d.Detail, want) {
+	if d, _ := diagnose(t, g, "provider lost"); !strings.Contains(d.Detail, want) {
 		t.Errorf("bardo doctor says %q, want %q", d.Detail, want)
 	}
 }
@@ -180,7 +180,7 @@ func TestC2ADeadPortIsDownAfterItsFirstConnects(t *testing.T) {
 	}})
 	isDown := func(provider string) func() bool {
 		return func() bool {
-			d, code := diagnose(t, g, provider)
+			d, code := diagnose(t, g, "provider "+provider)
 			return standings(t, g)[provider].State == "down" && !d.OK && code == 1
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
 	"bardo.money/gateway/internal/mdtest"
 )
@@ -550,6 +551,37 @@ func TestB09CallsAtTheSameTime(t *testing.T) {
 	eventually(t, "room for a call", func() bool { return strings.Contains(call("", "one__echo").Body, "one: a") })
 }
 
+// TestB09WhichServersAnswer: /readyz?verbose and the doctor say it, and what is wrong with the others, which do not make the gateway unready.
+func TestB09WhichServersAnswer(t *testing.T) {
+	t.Parallel()
+	one := newMCPServer(t, "one", mcp.StreamableHTTPOptions{})
+	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	t.Cleanup(refuses.Close)
+	g := gateway.Run(t, gateway.Options{Config: fmt.Sprintf("mcp: {servers: {one: {url: %q}, two: {url: %q}, none: {url: \"http://127.0.0.1:1\"}}}\n", one.URL, refuses.URL)})
+	eventually(t, "the states of the servers", func() bool {
+		status, body := bodyOf(t, g.Admin+"/readyz?verbose")
+		return status == http.StatusOK && strings.Contains(body, `{"name":"mcp server none","ok":false,"detail":"the MCP server none cannot be reached"},{"name":"mcp server one","ok":true},{"name":"mcp server two","ok":false,"detail":"the MCP server two refuses the gateway's credential"}`)
+	})
+	eventually(t, "the states on the clients' listener", func() bool {
+		a := g.Do(t, gateway.Call{Method: http.MethodGet, Path: "/readyz?verbose"})
+		return a.Status == http.StatusOK && strings.Contains(a.Body, `{"name":"mcp server one","ok":true}`)
+	})
+	for name, want := range map[string]struct {
+		ok     bool
+		detail string
+	}{"one": {true, " answers"}, "two": {false, "refuses the gateway's credential"}, "none": {false, "cannot be reached"}} {
+		if d, code := diagnose(t, g, "mcp server "+name); d.OK != want.ok || !strings.HasSuffix(d.Detail, want.detail) || code != 1 || d.OK == strings.Contains(d.Fix, "mcp.servers."+name+".token") {
+			t.Errorf("bardo doctor ends with %d and shows %+v", code, d)
+		}
+	}
+	if err := g.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if d, _ := diagnose(t, g, "mcp server none"); !d.OK || !strings.HasSuffix(d.Detail, "not running") {
+		t.Errorf("without a gateway, bardo doctor shows %+v", d)
+	}
+}
+
 // TestB09ArgumentsInHeaders: a server that requires arguments in headers gets them from clients of all revisions, as the body has them, and no call whose header
 // says something else.
 func TestB09ArgumentsInHeaders(t *testing.T) {
@@ -580,6 +612,39 @@ func TestB09ArgumentsInHeaders(t *testing.T) {
 	if calls(one) != before {
 		t.Error("the server gets a call whose header differs")
 	}
+}
+
+// TestB09InASplitDeployment: a sidecar with an Envoy of its own serves the tools, by the rules, and says which servers answer.
+func TestB09InASplitDeployment(t *testing.T) {
+	t.Parallel()
+	one := newMCPServer(t, "one", mcp.StreamableHTTPOptions{})
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	g := gateway.RunSplit(t, gateway.Options{
+		Providers: []gateway.Provider{{ID: "p", Fake: p, Models: models("m", "")}},
+		Config:    quick + fmt.Sprintf("mcp: {servers: {one: {url: %q, token: t-one, tools: {deny: [slow]}}, none: {url: \"http://127.0.0.1:1\"}}}\npipeline: {firewall: {rules: [{id: short, tools: [mcp/one/echo], condition: \"size(args.text) < 5\"}]}}\n", one.URL),
+	})
+	for _, revision := range mcpRevisions {
+		c := mcpClient(t, g.Gateway, "/mcp", g.Key, revision, nil)
+		if got := toolNames(t, c); !slices.Equal(got, []string{"one__echo", "one__wait"}) {
+			t.Errorf("%s: the tools are %v", revision, got)
+		}
+		if got := callText(t, c, "one__echo", map[string]any{"text": "a"}); got != "one: a" {
+			t.Errorf("%s: %q", revision, got)
+		}
+		if got := callText(t, c, "one__echo", map[string]any{"text": "too long"}); !strings.Contains(got, "rule short") {
+			t.Errorf("%s: %q", revision, got)
+		}
+	}
+	if values, _ := one.headers("Authorization"); !slices.Equal(slices.Compact(values), []string{"Bearer t-one"}) {
+		t.Errorf("the server gets %v", values)
+	}
+	if a := g.Do(t, gateway.Call{Path: "/mcp", NoKey: true, Body: mcpPing}); a.Status != http.StatusUnauthorized {
+		t.Errorf("without a key: %d %s", a.Status, a.Body)
+	}
+	eventually(t, "the states of the servers", func() bool {
+		body := g.Do(t, gateway.Call{Method: http.MethodGet, Path: "/readyz?verbose"}).Body
+		return strings.Contains(body, `{"name":"mcp server none","ok":false`) && strings.Contains(body, `{"name":"mcp server one","ok":true}`)
+	})
 }
 
 // TestB09TheExampleInTheDocument works as docs/mcp.md shows it, with the addresses of the test's servers.

@@ -124,6 +124,11 @@ func (g *Gateway) Prober() *probe.Client {
 	return &probe.Client{Config: g.runtime.Load(), Egress: g.listener()}
 }
 
+// MCPServers returns whether the configured MCP servers answer; see mcp.Gateway.States.
+func (g *Gateway) MCPServers(wait time.Duration) []mcp.State {
+	return g.mcp.States(g.runtime.Load().MCP, g.runtime.Load().EgressSecret, wait)
+}
+
 // Live returns the number of exchanges in flight.
 func (g *Gateway) Live() int64 { return g.live.Load() }
 

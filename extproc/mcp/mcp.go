@@ -128,6 +128,7 @@ type Gateway struct {
 	ofServers slots[string]               // by name
 	failed    sync.Map                    // Server.Key → time.Time of the last list that the server did not answer
 	tools     sync.Map                    // Server.Key → map[string]bool: the names of the tools that the server has listed last
+	states    sync.Map                    // Server.Key → *known
 }
 
 // links are one account's sessions at servers.
@@ -155,7 +156,7 @@ func (g *Gateway) linksOf(a policy.Account) *links {
 
 // Keep forgets what is known about servers that are not among those of a new configuration, by their keys.
 func (g *Gateway) Keep(servers []Server) {
-	for _, known := range []*sync.Map{&g.failed, &g.tools} {
+	for _, known := range []*sync.Map{&g.failed, &g.tools, &g.states} {
 		for key := range known.Range {
 			if !slices.ContainsFunc(servers, func(s Server) bool { return s.Key == key }) {
 				known.Delete(key)

@@ -410,6 +410,8 @@ func (f failure) describe(server string) string {
 		return fmt.Sprintf("the MCP server %s refuses the gateway's credential", server)
 	case timedOut:
 		return fmt.Sprintf("the MCP server %s did not answer in time", server)
+	case unreachable:
+		return fmt.Sprintf("the MCP server %s cannot be reached", server)
 	case busy:
 		return fmt.Sprintf("the MCP server %s has as many calls under way as it may have (mcp.servers.%[1]s.max_concurrent)", server)
 	case badStatus:

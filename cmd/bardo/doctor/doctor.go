@@ -112,6 +112,7 @@ func checkWithConfig(ctx context.Context, h home.Dir, cfg *config.Config, found 
 	found = append(found, checkPeers(cfg, now)...)
 	found = append(found, checkPlane(ctx, cfg)...)
 	found = append(found, checkProviders(ctx, h, cfg)...)
+	found = append(found, checkMCP(ctx, h, cfg)...)
 	if cfg.DataPath == config.DataPathModule {
 		found = append(found, Module(ctx))
 	}

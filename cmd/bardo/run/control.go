@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/adminapi"
+	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/cmd/bardo/run/relay"
 )
 
@@ -65,7 +66,7 @@ func (g *gateway) controlHandler() http.Handler {
 	g.handleConfig(mux)
 	mux.Handle(adminapi.Prefix+"/", g.adminAPI(nil))
 	if g.module {
-		for _, path := range []string{"/route", "/ledger", "/watch", "/governor"} {
+		for _, path := range []string{"/route", "/ledger", "/watch", "/governor", "/mcp"} {
 			mux.Handle("GET "+path, g.inEnvoy.proxy())
 		}
 		return mux
@@ -78,6 +79,7 @@ func (g *gateway) controlHandler() http.Handler {
 func (g *gateway) handleData(mux *http.ServeMux) {
 	mux.HandleFunc("GET /route", g.serveRoute)
 	mux.HandleFunc("GET /ledger", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.ledgerState()) })
+	mux.HandleFunc("GET /mcp", control.ServeMCP(g.gate.MCPServers))
 	mux.HandleFunc("GET /watch", g.serveWatch)
 	mux.HandleFunc("GET /finished", relay.Serve(&g.finished))
 	mux.HandleFunc("GET /alerts", relay.Serve(&g.alerts))

@@ -5,13 +5,13 @@ import (
 	"net/http"
 	"time"
 
+	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/extproc/api"
 )
 
 // serveReady answers /readyz on the admin listener. With ?verbose it also lists problems that do not prevent serving.
 func (g *gateway) serveReady(w http.ResponseWriter, r *http.Request) {
-	answer := readiness{Status: "ready"}
-	status := http.StatusOK
+	answer, status := readiness{Status: "ready"}, http.StatusOK
 	if answer.Reason = g.dataProblem(r.Context()); answer.Reason != "" {
 		answer.Status, status = "unavailable", http.StatusServiceUnavailable
 	}
@@ -34,11 +34,11 @@ type readiness struct {
 func (g *gateway) checks() []api.ReadyDetail {
 	why := g.configStatus().Problem()
 	checks := []api.ReadyDetail{{Name: "configuration", OK: why == "", Detail: why}}
-	if g.books != nil || g.module {
-		why := g.dataProblem(context.Background())
+	if why := g.dataProblem(context.Background()); g.books != nil || g.module {
 		checks = append(checks, api.ReadyDetail{Name: "ledger", OK: why == "", Detail: why})
 	}
-	return append(append(append(checks, g.sharedChecks()...), g.modelChecks()...), g.injectionChecks()...)
+	checks = append(append(append(checks, g.sharedChecks()...), g.modelChecks()...), g.injectionChecks()...)
+	return append(checks, control.MCPChecks(g.gate != nil, g.gate.MCPServers, g.module, g.inEnvoy.call)...)
 }
 
 // stateTime bounds how long the data path in Envoy's process may take to report its state.
