@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,13 +17,17 @@ import (
 func TestWhetherServersAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // of these two
 		asked, down := map[string]int{}, false
 		g := newGateway(func(r *http.Request, body string) (int, string, string) {
+			mu.Lock()
+			failing := down
 			if r.Method != http.MethodPost {
 				asked[r.Host+" "+r.Method]++
 			} else if strings.Contains(body, `"initialize"`) {
 				asked[r.Host]++
 			}
+			mu.Unlock()
 			switch r.Host {
 			case "refuses.example":
 				return http.StatusUnauthorized, "", ""
@@ -34,7 +39,7 @@ func TestWhetherServersAnswer(t *testing.T) {
 				<-r.Context().Done()
 				return http.StatusServiceUnavailable, state.HeaderFailure + ": timeout", ""
 			}
-			if down {
+			if failing {
 				return http.StatusInternalServerError, "", ""
 			}
 			return handshake(func(*http.Request, string) (int, string, string) { return http.StatusNoContent, "", "" })(r, body)
@@ -57,15 +62,23 @@ func TestWhetherServersAnswer(t *testing.T) {
 		}
 		time.Sleep(openTime) //nolint:forbidigo // of the bubble's clock
 		want[4] = State{"hangs", false, "the MCP server hangs did not answer in time"}
+		mu.Lock()
 		down = true
-		if got := get(); !slices.Equal(got, want) || asked["fine.example"] != 1 || asked["fine.example DELETE"] != 1 || asked["hangs.example"] != 1 {
+		mu.Unlock()
+		got := get()
+		mu.Lock()
+		if !slices.Equal(got, want) || asked["fine.example"] != 1 || asked["fine.example DELETE"] != 1 || asked["hangs.example"] != 1 {
 			t.Errorf("%+v, asked %v", got, asked)
 		}
+		mu.Unlock()
 		time.Sleep(stateAge) //nolint:forbidigo // of the bubble's clock
 		want[0] = State{"fine", false, "the MCP server fine answered with status 500"}
-		if got := get(); !slices.Equal(got, want) || asked["fine.example"] != 2 {
+		got = get()
+		mu.Lock()
+		if !slices.Equal(got, want) || asked["fine.example"] != 2 {
 			t.Errorf("%+v, asked %v", got, asked)
 		}
+		mu.Unlock()
 		time.Sleep(openTime) //nolint:forbidigo // of the bubble's clock
 	})
 }

@@ -37,6 +37,8 @@ func TestACallIsSigned(t *testing.T) {
 	for _, row := range []struct{ host, key, model, scope, token string }{
 		{"bedrock-mantle.us-east-1.api.aws", "AKID secret", "openai.gpt-oss-120b", "us-east-1/bedrock-mantle/aws4_request", ""},
 		{"bedrock-mantle.us-east-1.api.aws", "AKID secret token", "anthropic.claude-opus-4-8", "us-east-1/bedrock-mantle/aws4_request", "token"},
+		{"vpce-0a1b.bedrock-mantle.us-east-1.vpce.amazonaws.com", "AKID secret", "openai.gpt-oss-120b", "us-east-1/bedrock-mantle/aws4_request", ""},
+		{"vpce-0a1b.bedrock-runtime.us-east-1.vpce.amazonaws.com", "AKID secret", "openai.gpt-oss-120b", "us-east-1/bedrock/aws4_request", ""},
 		{"bedrock-runtime.us-east-1.amazonaws.com", "AKID secret", "anthropic.claude-opus-4-8", "us-east-1/bedrock/aws4_request", ""},
 	} {
 		at := provider.Endpoint{Authority: row.host, Region: "us-east-1", Key: secret.New(row.key)}

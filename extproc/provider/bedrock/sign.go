@@ -49,14 +49,15 @@ func credentials(key provider.Secret) (c aws.Credentials, ok bool) {
 	return c, true
 }
 
-// runtimeHost begins the host names of Bedrock's other endpoint, whose service has another name in signatures.
+// runtimeHost is in the host names of Bedrock's other endpoint, whose service has another name in signatures: bedrock-runtime.us-east-1.amazonaws.com, and
+// vpce-….bedrock-runtime.us-east-1.vpce.amazonaws.com for AWS PrivateLink.
 const runtimeHost = "bedrock-runtime"
 
 // sign adds the headers of Signature Version 4 to a call. It signs the host, the path, the body, and no other header that is the client's or the
 // format's.
 func sign(call *provider.Call, method string, at provider.Endpoint, keys aws.Credentials, now time.Time) error {
 	service := "bedrock-mantle"
-	if strings.HasPrefix(at.Authority, runtimeHost) {
+	if strings.Contains(at.Authority, runtimeHost) {
 		service = "bedrock"
 	}
 	u, err := url.Parse("https://" + at.Authority + call.Path)
