@@ -126,7 +126,8 @@ func (g *Gateway) Prober() *probe.Client {
 
 // MCPServers returns whether the configured MCP servers answer; see mcp.Gateway.States.
 func (g *Gateway) MCPServers(wait time.Duration) []mcp.State {
-	return g.mcp.States(g.runtime.Load().MCP, g.runtime.Load().EgressSecret, wait)
+	rt := g.runtime.Load()
+	return g.mcp.States(rt.MCP, rt.EgressSecret, wait)
 }
 
 // Live returns the number of exchanges in flight.

@@ -89,7 +89,7 @@ func (d *decoder) enable(cfg *Config) {
 		atOwn := h.BaseURL == URL{} || h.BaseURL == own
 		h.BaseURL = h.BaseURL.Or(own)
 		if k.Regional() {
-			d.completeRegional(k, h, &key)
+			d.completeRegional(k, h, key)
 		} else if h.BaseURL == (URL{}) {
 			d.problem("providers."+k.Name+".base_url", "where its models are served, or the variable "+k.URLVariable, missing)
 		}

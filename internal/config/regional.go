@@ -38,7 +38,7 @@ func (d *decoder) region() string {
 
 // completeRegional completes and checks the section of a kind in AWS's regions. key is the API key of the environment, which AWS credentials of the
 // section or, without an API key, of the environment take the place of.
-func (d *decoder) completeRegional(k kind.Kind, h *Host, key *Secret) {
+func (d *decoder) completeRegional(k kind.Kind, h *Host, key Secret) {
 	at := "providers." + k.Name
 	if h.Region = cmp.Or(h.Region, d.region()); h.Region == "" {
 		d.problem(at+".region", "an AWS region, such as us-east-1, or the variable AWS_REGION", missing)
