@@ -50,6 +50,8 @@ type counter struct {
 	chain *chain
 	books *ledger.Ledger
 	book  *book.Book
+
+	validBefore int64 // of all payments: payments with one nonce and amount are the same authorization
 }
 
 func open(t *testing.T) *counter {
@@ -67,14 +69,14 @@ func open(t *testing.T) *counter {
 	terms := &pay.Terms{Network: pay.Network{ID: 84532, Name: "base-sepolia"}, Asset: pay.Token{Name: "USD Coin", Version: "2"}, Fee: 1000, QuoteTTL: time.Minute, ServeTime: time.Minute, Margin: time.Minute}
 	c := &chain{}
 	tl := till.New(till.Options{Terms: terms, Signer: pay.NewQuoteSigner([]byte("s"), terms), Chain: c, Book: b, Ledger: l, Limits: book.Limits{Exposure: 50_000}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	return &counter{Counter: New(tl, l, Options{SettleWait: time.Millisecond, Checks: 1}), chain: c, books: l, book: b}
+	return &counter{Counter: New(tl, l, Options{SettleWait: time.Millisecond, Checks: 1}), chain: c, books: l, book: b, validBefore: time.Now().Unix() + 600}
 }
 
 // paid returns the headers of a request with a payment.
 func (c *counter) paid(nonce string, amount string) header.List {
 	text, _ := json.Marshal(map[string]any{"x402Version": 1, "scheme": "exact", "network": "base-sepolia", "payload": map[string]any{
 		"signature": "0x" + strings.Repeat("ab", 65), "authorization": map[string]any{
-			"from": pay.Address{3}.String(), "to": pay.Address{}.String(), "value": amount, "validAfter": "0", "validBefore": strconv.FormatInt(time.Now().Unix()+600, 10), "nonce": "0x" + strings.Repeat(nonce, 64),
+			"from": pay.Address{3}.String(), "to": pay.Address{}.String(), "value": amount, "validAfter": "0", "validBefore": strconv.FormatInt(c.validBefore, 10), "nonce": "0x" + strings.Repeat(nonce, 64),
 		},
 	}})
 	return header.List{{Name: "x-payment", Value: base64.StdEncoding.EncodeToString(text)}}
