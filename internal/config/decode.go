@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/internal/baseurl"
+	"bardo.money/gateway/internal/configfile"
 	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/internal/near"
 	"bardo.money/gateway/internal/secret"
@@ -22,8 +23,8 @@ const maxPrice = policy.Price(10_000) * policy.Price(policy.USD)
 // decoder fills the structs of the schema from a tree and collects all problems.
 type decoder struct {
 	env      func(string) (string, bool)
-	where    map[string]pos // position of each given key
-	kinds    kindsOf        // that can be configured
+	where    map[string]configfile.Pos // position of each given key
+	kinds    kindsOf                   // that can be configured
 	problems []Problem
 	meant    []string // keys that were given under a wrong name
 }
@@ -34,34 +35,34 @@ const (
 	noKey   = "no key"
 )
 
-func (d *decoder) fail(at pos, key, expected, format string, args ...any) {
-	d.problems = append(d.problems, at.problem(key, expected, format, args...))
+func (d *decoder) fail(at configfile.Pos, key, expected, format string, args ...any) {
+	d.problems = append(d.problems, at.Problem(key, expected, format, args...))
 }
 
-func (d *decoder) warn(at pos, key, format string, args ...any) {
-	p := at.problem(key, "", format, args...)
+func (d *decoder) warn(at configfile.Pos, key, format string, args ...any) {
+	p := at.Problem(key, "", format, args...)
 	p.Warning = true
 	d.problems = append(d.problems, p)
 }
 
 // structure decodes a table into a struct, whose fields already hold their defaults.
-func (d *decoder) structure(key string, n *node, v reflect.Value) {
+func (d *decoder) structure(key string, n *configfile.Node, v reflect.Value) {
 	d.members(key, n, v, fieldsOf(v.Type()))
 }
 
 // members decodes a table into some fields of a struct.
-func (d *decoder) members(key string, n *node, v reflect.Value, fields []field) {
-	for _, e := range n.keys {
-		full := join(key, e.name)
-		d.where[full] = e.at
-		i := slices.IndexFunc(fields, func(f field) bool { return f.name == e.name })
+func (d *decoder) members(key string, n *configfile.Node, v reflect.Value, fields []field) {
+	for _, e := range n.Keys {
+		full := join(key, e.Name)
+		d.where[full] = e.At
+		i := slices.IndexFunc(fields, func(f field) bool { return f.name == e.Name })
 		switch {
 		case i >= 0:
-			d.value(full, e.value, v.Field(fields[i].index), fields[i])
+			d.value(full, e.Value, v.Field(fields[i].index), fields[i])
 		case isLater(full):
 			d.later(full, e)
-		case d.isHost(v, e.name):
-			d.host(full, e.value, v.Addr().Interface().(*Providers), d.kinds.find(e.name)) //nolint:forcetypeassert // isHost looked at it
+		case d.isHost(v, e.Name):
+			d.host(full, e.Value, v.Addr().Interface().(*Providers), d.kinds.find(e.Name)) //nolint:forcetypeassert // isHost looked at it
 		default:
 			d.unknown(full, e, append(d.names(v, fields), laterBelow(key)...))
 		}
@@ -74,15 +75,15 @@ func (d *decoder) isHost(v reflect.Value, name string) bool {
 }
 
 // host decodes the section of a kind with the keys of a Host.
-func (d *decoder) host(key string, n *node, p *Providers, k kind.Kind) {
-	switch n.kind {
-	case null:
-	case table:
+func (d *decoder) host(key string, n *configfile.Node, p *Providers, k kind.Kind) {
+	switch n.Kind {
+	case configfile.Null:
+	case configfile.Table:
 		h := &Host{}
 		p.Hosts[policy.ProviderID(k.Name)] = h
 		d.members(key, n, reflect.ValueOf(h).Elem(), hostFields(k))
 	default:
-		d.fail(n.at, key, table.String(), "%s", n.kind)
+		d.fail(n.At, key, configfile.Table.String(), "%s", n.Kind)
 	}
 }
 
@@ -98,28 +99,28 @@ func (d *decoder) names(v reflect.Value, fields []field) []string {
 	return out
 }
 
-func (d *decoder) unknown(key string, e entry, known []string) {
-	parent := strings.TrimSuffix(strings.TrimSuffix(key, e.name), ".")
-	like := near.Names(e.name, known, 1)
-	if other := synonyms[e.name]; len(like) == 0 && slices.Contains(known, other) {
+func (d *decoder) unknown(key string, e configfile.Entry, known []string) {
+	parent := strings.TrimSuffix(strings.TrimSuffix(key, e.Name), ".")
+	like := near.Names(e.Name, known, 1)
+	if other := synonyms[e.Name]; len(like) == 0 && slices.Contains(known, other) {
 		like = []string{other}
 	}
 	if len(like) > 0 {
-		d.fail(e.at, key, like[0], "unknown key")
+		d.fail(e.At, key, like[0], "unknown key")
 		d.meant = append(d.meant, join(parent, like[0]))
 		return
 	}
-	if deeper := keyBelow(d.kinds, parent, e.name); deeper != "" {
-		d.fail(e.at, key, deeper+": indent it further", "unknown key here")
+	if deeper := keyBelow(d.kinds, parent, e.Name); deeper != "" {
+		d.fail(e.At, key, deeper+": indent it further", "unknown key here")
 		return
 	}
 	if parent == "providers" {
-		d.fail(e.at, key, "one of "+strings.Join(known, ", ")+
-			`; for any other server use custom with format openai, such as custom: [{id: `+e.name+`, format: openai, endpoints: ["https://host/v1"], api_key: "${KEY}"}]`,
+		d.fail(e.At, key, "one of "+strings.Join(known, ", ")+
+			`; for any other server use custom with format openai, such as custom: [{id: `+e.Name+`, format: openai, endpoints: ["https://host/v1"], api_key: "${KEY}"}]`,
 			"unknown provider")
 		return
 	}
-	d.fail(e.at, key, "one of "+strings.Join(known, ", "), "unknown key")
+	d.fail(e.At, key, "one of "+strings.Join(known, ", "), "unknown key")
 }
 
 // synonyms are names of the same setting in other tables.
@@ -138,8 +139,8 @@ func keyBelow(kinds []kind.Kind, table, name string) string {
 }
 
 // value decodes a node of any kind. A missing node leaves the default.
-func (d *decoder) value(key string, n *node, v reflect.Value, f field) {
-	if n.kind == null {
+func (d *decoder) value(key string, n *configfile.Node, v reflect.Value, f field) {
+	if n.Kind == configfile.Null {
 		return
 	}
 	switch {
@@ -149,8 +150,8 @@ func (d *decoder) value(key string, n *node, v reflect.Value, f field) {
 		}
 		d.value(key, n, v.Elem(), f)
 	case isTable(v.Type()):
-		if n.kind != table {
-			d.fail(n.at, key, table.String(), "%s", n.kind)
+		if n.Kind != configfile.Table {
+			d.fail(n.At, key, configfile.Table.String(), "%s", n.Kind)
 			return
 		}
 		d.structure(key, n, v)
@@ -163,17 +164,17 @@ func (d *decoder) value(key string, n *node, v reflect.Value, f field) {
 	}
 }
 
-func (d *decoder) list(key string, n *node, v reflect.Value, f field) {
-	if n.kind != list {
-		d.fail(n.at, key, list.String(), "%s", n.kind)
+func (d *decoder) list(key string, n *configfile.Node, v reflect.Value, f field) {
+	if n.Kind != configfile.List {
+		d.fail(n.At, key, configfile.List.String(), "%s", n.Kind)
 		return
 	}
-	v.Set(reflect.MakeSlice(v.Type(), 0, len(n.items)))
-	for i, item := range n.items {
+	v.Set(reflect.MakeSlice(v.Type(), 0, len(n.Items)))
+	for i, item := range n.Items {
 		one := key + "[" + strconv.Itoa(i) + "]"
-		d.where[one] = item.at
-		if item.kind == null {
-			d.fail(item.at, one, "a value", "nothing")
+		d.where[one] = item.At
+		if item.Kind == configfile.Null {
+			d.fail(item.At, one, "a value", "nothing")
 			continue
 		}
 		e := newWithDefaults(v.Type().Elem()).Elem()
@@ -183,49 +184,49 @@ func (d *decoder) list(key string, n *node, v reflect.Value, f field) {
 }
 
 // dictionary decodes a table whose keys are the operator's own.
-func (d *decoder) dictionary(key string, n *node, v reflect.Value, f field) {
-	if n.kind != table {
-		d.fail(n.at, key, table.String(), "%s", n.kind)
+func (d *decoder) dictionary(key string, n *configfile.Node, v reflect.Value, f field) {
+	if n.Kind != configfile.Table {
+		d.fail(n.At, key, configfile.Table.String(), "%s", n.Kind)
 		return
 	}
 	v.Set(reflect.MakeMap(v.Type()))
-	for _, e := range n.keys {
-		full := join(key, e.name)
-		d.where[full] = e.at
+	for _, e := range n.Keys {
+		full := join(key, e.Name)
+		d.where[full] = e.At
 		value := newWithDefaults(v.Type().Elem()).Elem()
-		d.value(full, e.value, value, f)
-		v.SetMapIndex(reflect.ValueOf(e.name).Convert(v.Type().Key()), value)
+		d.value(full, e.Value, value, f)
+		v.SetMapIndex(reflect.ValueOf(e.Name).Convert(v.Type().Key()), value)
 	}
 }
 
-func (d *decoder) scalar(key string, n *node, v reflect.Value, f field) {
+func (d *decoder) scalar(key string, n *configfile.Node, v reflect.Value, f field) {
 	f = f.of(d.kinds)
-	if n.kind != scalar {
-		d.fail(n.at, key, f.expected(v.Type()), "%s", n.kind)
+	if n.Kind != configfile.Scalar {
+		d.fail(n.At, key, f.expected(v.Type()), "%s", n.Kind)
 		return
 	}
 	secret := v.Type() == reflect.TypeFor[Secret]()
 	mayHide := secret || v.Type() == reflect.TypeFor[Database]() || v.Type() == reflect.TypeFor[Vectors]() // their URLs may contain passwords
-	text, err := expand(n.text, secret, d.env)
+	text, err := expand(n.Text, secret, d.env)
 	if err != nil {
 		expected := "it in the environment of this command"
 		if errors.Is(err, errUnclosed) || errors.Is(err, errName) {
 			expected = "${NAME}"
 		}
-		d.fail(n.at, key, expected, "%s", err)
+		d.fail(n.At, key, expected, "%s", err)
 		return
 	}
-	if name := bareVariable(n.text); secret && name != "" {
-		d.fail(n.at, key, "${"+name+"}", "the variable %s without braces", name)
+	if name := bareVariable(n.Text); secret && name != "" {
+		d.fail(n.At, key, "${"+name+"}", "the variable %s without braces", name)
 		return
 	}
 	if err := set(v, text, f); err != nil {
 		// The text as written in the file: values of variables may be secret.
-		shown := strconv.Quote(n.text) + ": "
-		if mayHide || hasCredentials(n.text) {
+		shown := strconv.Quote(n.Text) + ": "
+		if mayHide || hasCredentials(n.Text) {
 			shown = ""
 		}
-		d.fail(n.at, key, f.expected(v.Type()), "%s%s", shown, err)
+		d.fail(n.At, key, f.expected(v.Type()), "%s%s", shown, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"bardo.money/gateway/internal/configfile"
 	"bardo.money/gateway/internal/kind"
 )
 
@@ -23,7 +24,7 @@ func keysTable(kinds kindsOf) string {
 		if top, _, below := strings.Cut(f.Key, "."); top != section || !below {
 			section = top
 			about := f.Doc + "\n\n"
-			if f.Type != table.String() {
+			if f.Type != configfile.Table.String() {
 				about = "" // it is in the row
 			}
 			fmt.Fprintf(&b, "\n### %s\n\n%s| key | expected | default | what it does |\n|---|---|---|---|\n", section, about)

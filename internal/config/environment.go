@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"bardo.money/gateway/internal/baseurl"
+	"bardo.money/gateway/internal/configfile"
 	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
@@ -39,22 +40,22 @@ func (d *decoder) lookup(variable string) string {
 }
 
 // override applies the variables that are set to the file's tree.
-func (d *decoder) override(root *node) {
+func (d *decoder) override(root *configfile.Node) {
 	for _, o := range overrides {
 		v := d.lookup(o.variable)
 		if v == "" {
 			continue
 		}
-		at := pos{file: o.variable}
+		at := configfile.Pos{File: o.variable}
 		if later := laterAround(o.key); later != "" {
 			d.warn(at, o.key, "accepted, but this version does not act on it")
 			continue
 		}
-		if o.key == minCreditKey && !root.has("providers", "venice") && d.lookup("VENICE_API_KEY") == "" {
+		if o.key == minCreditKey && !root.Has("providers", "venice") && d.lookup("VENICE_API_KEY") == "" {
 			continue // it must not configure a provider that nothing else configures
 		}
-		if n := root.walk(at, strings.Split(o.key, ".")...); n != nil {
-			*n = node{kind: scalar, at: at, text: v}
+		if n := root.Walk(at, strings.Split(o.key, ".")...); n != nil {
+			*n = configfile.Node{Kind: configfile.Scalar, At: at, Text: v}
 		}
 	}
 }

@@ -2,12 +2,6 @@ package config
 
 import "reflect"
 
-// Layout exports layout for tests.
-func Layout(data []byte) (line int, message string, ok bool) {
-	line, message, _, ok = layout(data)
-	return line, message, ok
-}
-
 // ReadAtStart returns the keys whose values AtStart compares.
 func ReadAtStart() []string { return readAtStart("", reflect.TypeFor[Config]()) }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"bardo.money/gateway/internal/configfile"
 	"bardo.money/gateway/internal/near"
 )
 
@@ -42,25 +43,25 @@ func laterBelow(key string) []string {
 }
 
 // later accepts a key without effect, with a warning.
-func (d *decoder) later(key string, e entry) {
-	d.warn(e.at, key, "accepted, but this version does not act on it")
+func (d *decoder) later(key string, e configfile.Entry) {
+	d.warn(e.At, key, "accepted, but this version does not act on it")
 	l := findLater(key)
-	if l.below == "" || e.value.kind == null {
+	if l.below == "" || e.Value.Kind == configfile.Null {
 		return
 	}
-	if e.value.kind != table {
-		d.fail(e.value.at, key, table.String(), "%s", e.value.kind)
+	if e.Value.Kind != configfile.Table {
+		d.fail(e.Value.At, key, configfile.Table.String(), "%s", e.Value.Kind)
 		return
 	}
 	known := strings.Fields(l.below)
-	for _, sub := range e.value.keys {
-		if slices.Contains(known, sub.name) {
+	for _, sub := range e.Value.Keys {
+		if slices.Contains(known, sub.Name) {
 			continue
 		}
-		if like := near.Names(sub.name, known, 1); len(like) > 0 {
-			d.fail(sub.at, join(key, sub.name), like[0], "unknown key")
+		if like := near.Names(sub.Name, known, 1); len(like) > 0 {
+			d.fail(sub.At, join(key, sub.Name), like[0], "unknown key")
 			continue
 		}
-		d.fail(sub.at, join(key, sub.name), "one of "+strings.Join(known, ", "), "unknown key")
+		d.fail(sub.At, join(key, sub.Name), "one of "+strings.Join(known, ", "), "unknown key")
 	}
 }

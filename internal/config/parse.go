@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"bardo.money/gateway/internal/configfile"
 	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 )
@@ -15,11 +16,11 @@ import (
 // variable counts as unset. Without data, the configuration consists of defaults and environment. kinds are the kinds of providers that can be
 // configured, in their default order. It returns nil and the problems if any of them is more than a warning.
 func Parse(name string, data []byte, env func(string) (string, bool), kinds ...kind.Kind) (*Config, []Problem) {
-	root, problems := parseTree(name, data)
+	root, problems := configfile.Parse(name, data)
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	d := &decoder{env: env, where: map[string]pos{"": root.at}, kinds: kinds}
+	d := &decoder{env: env, where: map[string]configfile.Pos{"": root.At}, kinds: kinds}
 	d.moveAliases(root)
 	d.override(root)
 	cfg := &Config{kinds: kinds, Providers: Providers{Hosts: map[policy.ProviderID]*Host{}}}
@@ -42,12 +43,12 @@ func Parse(name string, data []byte, env func(string) (string, bool), kinds ...k
 
 // ParseModels reads a file of model entries, YAML or TOML by its name.
 func ParseModels(name string, data []byte) (ModelFile, []Problem) {
-	root, problems := parseTree(name, data)
+	root, problems := configfile.Parse(name, data)
 	if len(problems) > 0 {
 		return ModelFile{}, problems
 	}
 	var file ModelFile
-	d := &decoder{env: func(string) (string, bool) { return "", false }, where: map[string]pos{"": root.at}}
+	d := &decoder{env: func(string) (string, bool) { return "", false }, where: map[string]configfile.Pos{"": root.At}}
 	d.value("", root, reflect.ValueOf(&file).Elem(), field{})
 	d.checkModels("models", file.Models)
 	d.checkModels("families", file.Families)
@@ -55,7 +56,7 @@ func ParseModels(name string, data []byte) (ModelFile, []Problem) {
 }
 
 // moveAliases moves values from an older name of a key to its current key.
-func (d *decoder) moveAliases(root *node) {
+func (d *decoder) moveAliases(root *configfile.Node) {
 	d.moveProviders(root)
 	d.moveDreamKeys(root)
 }
@@ -63,72 +64,72 @@ func (d *decoder) moveAliases(root *node) {
 // dreamKeys are keys about dreams and testaments that are also accepted under providers.venice.
 var dreamKeys = []string{"web_search_enabled", "web_search_budget_per_cycle_usdc", "sealed_testament", "integration_phase_attestation"}
 
-func (d *decoder) moveDreamKeys(root *node) {
-	providers := root.get("providers")
+func (d *decoder) moveDreamKeys(root *configfile.Node) {
+	providers := root.Get("providers")
 	if providers == nil {
 		return
 	}
-	venice := providers.value.get("venice")
-	if venice == nil || venice.value.kind != table {
+	venice := providers.Value.Get("venice")
+	if venice == nil || venice.Value.Kind != configfile.Table {
 		return
 	}
-	var kept []entry
-	for _, e := range venice.value.keys {
-		if !slices.Contains(dreamKeys, e.name) {
+	var kept []configfile.Entry
+	for _, e := range venice.Value.Keys {
+		if !slices.Contains(dreamKeys, e.Name) {
 			kept = append(kept, e)
 			continue
 		}
-		into := root.walk(e.at, "inference")
-		if into == nil || into.get(e.name) != nil {
-			d.fail(e.at, "providers.venice."+e.name, "one of the two", "also given as inference.%s", e.name)
+		into := root.Walk(e.At, "inference")
+		if into == nil || into.Get(e.Name) != nil {
+			d.fail(e.At, "providers.venice."+e.Name, "one of the two", "also given as inference.%s", e.Name)
 			continue
 		}
-		into.kind = table
-		into.keys = append(into.keys, e)
+		into.Kind = configfile.Table
+		into.Keys = append(into.Keys, e)
 	}
-	venice.value.keys = kept
+	venice.Value.Keys = kept
 }
 
-func (d *decoder) moveProviders(root *node) {
-	inference := root.get("inference")
-	if inference == nil || inference.value.kind != table {
+func (d *decoder) moveProviders(root *configfile.Node) {
+	inference := root.Get("inference")
+	if inference == nil || inference.Value.Kind != configfile.Table {
 		return
 	}
-	kept := inference.value.keys[:0:0]
-	for _, e := range inference.value.keys {
-		if e.name != "providers" || e.value.kind != table {
+	kept := inference.Value.Keys[:0:0]
+	for _, e := range inference.Value.Keys {
+		if e.Name != "providers" || e.Value.Kind != configfile.Table {
 			kept = append(kept, e)
 			continue
 		}
-		for _, p := range e.value.keys {
+		for _, p := range e.Value.Keys {
 			d.moveProvider(root, p)
 		}
 	}
-	if inference.value.keys = kept; len(kept) == 0 {
-		root.keys = slices.DeleteFunc(root.keys, func(e entry) bool { return e.name == "inference" })
+	if inference.Value.Keys = kept; len(kept) == 0 {
+		root.Keys = slices.DeleteFunc(root.Keys, func(e configfile.Entry) bool { return e.Name == "inference" })
 	}
 }
 
-func (d *decoder) moveProvider(root *node, e entry) {
-	into := root.walk(e.at, "providers")
-	if into == nil || into.get(e.name) != nil {
-		d.fail(e.at, "inference.providers."+e.name, "one of the two", "also given as providers.%s", e.name)
+func (d *decoder) moveProvider(root *configfile.Node, e configfile.Entry) {
+	into := root.Walk(e.At, "providers")
+	if into == nil || into.Get(e.Name) != nil {
+		d.fail(e.At, "inference.providers."+e.Name, "one of the two", "also given as providers.%s", e.Name)
 		return
 	}
-	into.kind = table
-	into.keys = append(into.keys, e)
+	into.Kind = configfile.Table
+	into.Keys = append(into.Keys, e)
 }
 
 // appearance lists the providers in the order in which the file names them.
-func appearance(root *node, cfg *Config) []policy.ProviderID {
-	providers := root.get("providers")
+func appearance(root *configfile.Node, cfg *Config) []policy.ProviderID {
+	providers := root.Get("providers")
 	if providers == nil {
 		return nil
 	}
 	var out []policy.ProviderID
-	for _, e := range providers.value.keys {
-		if e.name != "custom" {
-			out = append(out, policy.ProviderID(e.name))
+	for _, e := range providers.Value.Keys {
+		if e.Name != "custom" {
+			out = append(out, policy.ProviderID(e.Name))
 			continue
 		}
 		for _, c := range cfg.Providers.Custom {
@@ -149,7 +150,7 @@ func (d *decoder) sorted() []Problem {
 }
 
 // place returns the position of a key, or else of the nearest key around it.
-func (d *decoder) place(key string) pos {
+func (d *decoder) place(key string) configfile.Pos {
 	for {
 		if at, ok := d.where[key]; ok {
 			return at

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"bardo.money/gateway/internal/configfile"
 	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 )
@@ -41,7 +42,7 @@ func describeFields(prefix string, t reflect.Type, fields []field, kinds kindsOf
 	for i, f := range fields {
 		if i == 1 && t == reflect.TypeFor[Providers]() { // after order
 			for _, k := range kinds.hosts() {
-				out = append(out, Field{Key: join(prefix, k.Name), Type: table.String(), Doc: k.Doc, Built: true})
+				out = append(out, Field{Key: join(prefix, k.Name), Type: configfile.Table.String(), Doc: k.Doc, Built: true})
 				out = append(out, describeFields(join(prefix, k.Name), reflect.TypeFor[Host](), hostFields(k), kinds)...)
 			}
 		}
@@ -175,11 +176,11 @@ func (f field) expected(t reflect.Type) string {
 	case reflect.Slice:
 		return "a list: " + f.expected(t.Elem())
 	case reflect.Struct:
-		return table.String()
+		return configfile.Table.String()
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Map:
-		return table.String()
+		return configfile.Table.String()
 	case reflect.Int, reflect.Int64:
 		return f.wholeNumber()
 	case reflect.Float64:

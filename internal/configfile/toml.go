@@ -1,4 +1,4 @@
-package config
+package configfile
 
 import (
 	"errors"
@@ -10,14 +10,14 @@ import (
 )
 
 // parseTOML reads the file twice: the decoder checks all rules of TOML, the unstable parser provides positions.
-func parseTOML(name string, data []byte) (*node, []Problem) {
+func parseTOML(name string, data []byte) (*Node, []Problem) {
 	var checked map[string]any
 	if err := toml.Unmarshal(data, &checked); err != nil {
 		return nil, []Problem{tomlError(name, err)}
 	}
 	r := tomlReader{file: name, data: data}
 	r.parser.Reset(data)
-	root := &node{kind: table, at: pos{file: name, line: 1, col: 1}}
+	root := &Node{Kind: Table, At: Pos{File: name, Line: 1, Col: 1}}
 	into := root
 	for r.parser.NextExpression() {
 		e := r.parser.Expression()
@@ -38,11 +38,11 @@ func parseTOML(name string, data []byte) (*node, []Problem) {
 }
 
 func tomlError(name string, err error) Problem {
-	at := pos{file: name, line: 1, col: 1}
+	at := Pos{File: name, Line: 1, Col: 1}
 	if located, ok := errors.AsType[*toml.DecodeError](err); ok {
-		at.line, at.col = located.Position()
+		at.Line, at.Col = located.Position()
 	}
-	return at.problem("", "", "not TOML: %s", strings.TrimPrefix(err.Error(), "toml: "))
+	return at.Problem("", "", "not TOML: %s", strings.TrimPrefix(err.Error(), "toml: "))
 }
 
 // tomlReader converts the library's expressions to nodes.
@@ -54,7 +54,7 @@ type tomlReader struct {
 	problems []Problem
 }
 
-func (r *tomlReader) at(n *unstable.Node) pos {
+func (r *tomlReader) at(n *unstable.Node) Pos {
 	if r.lines == nil {
 		for i, c := range r.data {
 			if c == '\n' {
@@ -68,40 +68,40 @@ func (r *tomlReader) at(n *unstable.Node) pos {
 	if line > 0 {
 		start = r.lines[line-1] + 1
 	}
-	return pos{file: r.file, line: line + 1, col: offset - start + 1}
+	return Pos{File: r.file, Line: line + 1, Col: offset - start + 1}
 }
 
 // table returns the table of a dotted key below n. A list in the path means its last element.
-func (r *tomlReader) table(n *node, key unstable.Iterator) *node {
+func (r *tomlReader) table(n *Node, key unstable.Iterator) *Node {
 	for key.Next() {
 		at := r.at(key.Node())
-		if n = n.walk(at, string(key.Node().Data)); n == nil {
-			return &node{} // unreachable: the decoder has accepted the file
+		if n = n.Walk(at, string(key.Node().Data)); n == nil {
+			return &Node{} // unreachable: the decoder has accepted the file
 		}
-		if n.kind == list && !key.IsLast() && len(n.items) > 0 {
-			n = n.items[len(n.items)-1]
+		if n.Kind == List && !key.IsLast() && len(n.Items) > 0 {
+			n = n.Items[len(n.Items)-1]
 		}
 	}
-	if n.kind == null {
-		n.kind = table
+	if n.Kind == Null {
+		n.Kind = Table
 	}
 	return n
 }
 
 // element adds one element to an array of tables.
-func (r *tomlReader) element(n *node) *node {
-	n.kind = list
-	e := &node{kind: table, at: n.at}
-	n.items = append(n.items, e)
+func (r *tomlReader) element(n *Node) *Node {
+	n.Kind = List
+	e := &Node{Kind: Table, At: n.At}
+	n.Items = append(n.Items, e)
 	return e
 }
 
-func (r *tomlReader) keyValue(into *node, e *unstable.Node, depth int) {
+func (r *tomlReader) keyValue(into *Node, e *unstable.Node, depth int) {
 	key := e.Key()
-	n, at := into, into.at
+	n, at := into, into.At
 	for key.Next() && n != nil {
 		at = r.at(key.Node())
-		n = n.walk(at, string(key.Node().Data))
+		n = n.Walk(at, string(key.Node().Data))
 	}
 	if n != nil {
 		*n = *r.read(e.Value(), at, depth+1)
@@ -109,28 +109,28 @@ func (r *tomlReader) keyValue(into *node, e *unstable.Node, depth int) {
 }
 
 // read converts a value; at is the position of its key, or of the list that contains it.
-func (r *tomlReader) read(v *unstable.Node, at pos, depth int) *node {
+func (r *tomlReader) read(v *unstable.Node, at Pos, depth int) *Node {
 	if v.Raw.Length > 0 {
 		at = r.at(v)
 	}
-	out := &node{at: at, kind: scalar}
+	out := &Node{At: at, Kind: Scalar}
 	if depth > maxDepth {
-		r.problems = append(r.problems, at.problem("", "", "nested too deeply"))
-		return &node{at: at}
+		r.problems = append(r.problems, at.Problem("", "", "nested too deeply"))
+		return &Node{At: at}
 	}
 	switch v.Kind {
 	case unstable.Array:
-		out.kind = list
+		out.Kind = List
 		for it := v.Children(); it.Next(); {
-			out.items = append(out.items, r.read(it.Node(), at, depth+1))
+			out.Items = append(out.Items, r.read(it.Node(), at, depth+1))
 		}
 	case unstable.InlineTable:
-		out.kind = table
+		out.Kind = Table
 		for it := v.Children(); it.Next(); {
 			r.keyValue(out, it.Node(), depth+1)
 		}
 	default:
-		out.text = string(v.Data)
+		out.Text = string(v.Data)
 	}
 	return out
 }

@@ -1,4 +1,4 @@
-package config
+package configfile
 
 import (
 	"bytes"
@@ -11,9 +11,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-func parseYAML(name string, data []byte) (*node, []Problem) {
+func parseYAML(name string, data []byte) (*Node, []Problem) {
 	r := yamlReader{file: name}
-	root := &node{kind: table, at: pos{file: name, line: 1, col: 1}}
+	root := &Node{Kind: Table, At: Pos{File: name, Line: 1, Col: 1}}
 	parser := yaml.NewDecoder(bytes.NewReader(data))
 	for {
 		var doc yaml.Node
@@ -23,10 +23,10 @@ func parseYAML(name string, data []byte) (*node, []Problem) {
 			return root, r.problems
 		case err != nil:
 			return nil, []Problem{yamlError(name, data, err)}
-		case len(root.keys) > 0:
-			return nil, []Problem{r.at(&doc).problem("", "one document", "a second document in the file")}
+		case len(root.Keys) > 0:
+			return nil, []Problem{r.at(&doc).Problem("", "one document", "a second document in the file")}
 		}
-		if n := r.read(doc.Content[0], 0); n.kind != null {
+		if n := r.read(doc.Content[0], 0); n.Kind != Null {
 			root = n
 		}
 	}
@@ -42,27 +42,27 @@ var structural = regexp.MustCompile(`^did not find expected (',' or |'-' indicat
 var unknownAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
 
 func yamlError(name string, data []byte, err error) Problem {
-	at := pos{file: name, line: 1, col: 1}
+	at := Pos{File: name, Line: 1, Col: 1}
 	if line, message, expected, ok := layout(data); ok {
-		at.line = line
-		return at.problem("", expected, "%s", message)
+		at.Line = line
+		return at.Problem("", expected, "%s", message)
 	}
 	message := err.Error()
 	if found := yamlLine.FindStringSubmatch(message); found != nil {
 		message = strings.TrimPrefix(message, found[0])
 		if line, err := strconv.Atoi(found[1]); err == nil {
-			at.line = line
+			at.Line = line
 			if structural.MatchString(message) {
-				at.line = min(line+1, lines(data))
+				at.Line = min(line+1, lines(data))
 			}
 		}
 	}
 	if found := unknownAnchor.FindStringSubmatch(message); found != nil {
 		before, _, _ := bytes.Cut(data, []byte("*"+found[1]))
-		at.line = lines(before)
-		return at.problem("", "the value itself", noAliases)
+		at.Line = lines(before)
+		return at.Problem("", "the value itself", noAliases)
 	}
-	return at.problem("", "", "not YAML: %s", message)
+	return at.Problem("", "", "not YAML: %s", message)
 }
 
 const noAliases = "anchors and aliases are not read"
@@ -78,14 +78,14 @@ type yamlReader struct {
 	problems []Problem
 }
 
-func (r *yamlReader) at(n *yaml.Node) pos { return pos{file: r.file, line: n.Line, col: n.Column} }
+func (r *yamlReader) at(n *yaml.Node) Pos { return Pos{File: r.file, Line: n.Line, Col: n.Column} }
 
 func (r *yamlReader) fail(n *yaml.Node, expected, message string) {
-	r.problems = append(r.problems, r.at(n).problem("", expected, "%s", message))
+	r.problems = append(r.problems, r.at(n).Problem("", expected, "%s", message))
 }
 
-func (r *yamlReader) read(n *yaml.Node, depth int) *node {
-	out := &node{at: r.at(n)}
+func (r *yamlReader) read(n *yaml.Node, depth int) *Node {
+	out := &Node{At: r.at(n)}
 	switch {
 	case depth > maxDepth:
 		r.fail(n, "", "nested too deeply")
@@ -99,35 +99,35 @@ func (r *yamlReader) read(n *yaml.Node, depth int) *node {
 	}
 	switch n.Kind {
 	case yaml.SequenceNode:
-		out.kind = list
+		out.Kind = List
 		for _, item := range n.Content {
-			out.items = append(out.items, r.read(item, depth+1))
+			out.Items = append(out.Items, r.read(item, depth+1))
 		}
 	case yaml.MappingNode:
-		out.kind = table
+		out.Kind = Table
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			r.entry(out, n.Content[i], n.Content[i+1], depth)
 		}
 	default:
 		if n.ShortTag() != "!!null" {
-			out.kind, out.text = scalar, n.Value
+			out.Kind, out.Text = Scalar, n.Value
 		}
 	}
 	return out
 }
 
-func (r *yamlReader) entry(t *node, key, value *yaml.Node, depth int) {
+func (r *yamlReader) entry(t *Node, key, value *yaml.Node, depth int) {
 	if key.ShortTag() == "!!merge" {
 		r.fail(key, "the keys themselves", "merge keys are not read")
 		return
 	}
 	name := r.read(key, depth+1)
 	switch {
-	case name.kind != scalar:
-		r.fail(key, "a name", "the key is "+name.kind.String())
-	case t.get(name.text) != nil:
-		r.fail(key, "", "the key "+name.text+" is given twice")
+	case name.Kind != Scalar:
+		r.fail(key, "a name", "the key is "+name.Kind.String())
+	case t.Get(name.Text) != nil:
+		r.fail(key, "", "the key "+name.Text+" is given twice")
 	default:
-		t.keys = append(t.keys, entry{name.text, name.at, r.read(value, depth+1)})
+		t.Keys = append(t.Keys, Entry{name.Text, name.At, r.read(value, depth+1)})
 	}
 }
