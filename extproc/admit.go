@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/dryrun"
 	"bardo.money/gateway/extproc/endpoint"
+	"bardo.money/gateway/extproc/follow"
 	"bardo.money/gateway/extproc/hint"
 	"bardo.money/gateway/extproc/replay"
 	"bardo.money/gateway/extproc/runtime"
@@ -33,9 +34,14 @@ func (x *exchange) authRequest() auth.Request {
 	return r
 }
 
+// reader returns the caller as the reader of a stream of events.
+func (x *exchange) reader() *follow.Reader {
+	return &follow.Reader{View: &x.View, Tokens: x.gw.api.Tokens, Keys: x.gw.Ledger, Verifier: x.gw.Verifier, Request: x.authRequest()}
+}
+
 // authenticate finds the caller. A credential that is present is checked, even where none is required.
 func (x *exchange) authenticate(ctx context.Context) (policy.Principal, error) {
-	if p, ok, err := x.byStreamToken(ctx); err != nil || ok {
+	if p, ok, err := x.reader().ByToken(ctx); err != nil || ok {
 		return p, err
 	}
 	if x.gw.MCPTokens != nil && x.Config.MCPAuth != nil && x.trace.Operation == telemetry.MCP {
@@ -45,7 +51,7 @@ func (x *exchange) authenticate(ctx context.Context) (policy.Principal, error) {
 		}
 	}
 	p, ok, err := x.gw.Verifier.Verify(ctx, x.authRequest())
-	if ok && err == nil || err != nil && !x.acceptsAnyToken() {
+	if ok && err == nil || err != nil && !follow.AcceptsAnyToken(&x.View) {
 		return p, err
 	}
 	if x.Config.Keyless == runtime.KeylessNobody || !x.Head.Peer.IsLoopback() {

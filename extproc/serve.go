@@ -8,6 +8,7 @@ import (
 	"bardo.money/gateway/extproc/api"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/endpoint"
+	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/telemetry"
@@ -144,7 +145,8 @@ func (x *exchange) answerLocally(ctx context.Context, e *endpoint.Endpoint, body
 		r.Header = append(r.Header, x.report.IDHeaders()...)
 	}
 	if c.Follow != nil {
-		return x.streamEvents(ctx, r, c.Follow)
+		x.trace.Unbilled = &record.End{Status: r.Status, Outcome: record.OK}
+		return x.reader().Send(ctx, x.client, r, c.Follow, x.gw.Draining)
 	}
 	return x.reply(r)
 }
