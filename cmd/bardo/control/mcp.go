@@ -21,19 +21,30 @@ func ServeMCP(states func(wait time.Duration) []mcp.State) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(states(time.Second)) }
 }
 
-// MCPChecks are the checks of MCP servers in /readyz?verbose. One that does not answer does not make the gateway unready. here is used if this process has the
-// data path; it is not waited for, because a thread of clients may call it. there is used if Envoy's process has it.
-func MCPChecks(isHere bool, here func(wait time.Duration) []mcp.State, isThere bool, there func(ctx context.Context, method, path string, body []byte, out any) error) (checks []api.ReadyDetail) {
-	var states []mcp.State
-	switch {
-	case isHere:
-		states = here(0)
-	case isThere:
+// MCPSource returns the state of the MCP servers. nil: this process knows of none.
+type MCPSource func() []mcp.State
+
+// LocalMCP is the source of a process with the data path. It does not wait for servers, because a thread of clients may call it.
+func LocalMCP(states func(wait time.Duration) []mcp.State) MCPSource {
+	return func() []mcp.State { return states(0) }
+}
+
+// RemoteMCP is the source of the program whose Envoy has the data path. call sends a request there and decodes the answer into out.
+func RemoteMCP(call func(ctx context.Context, method, path string, body []byte, out any) error) MCPSource {
+	return func() (states []mcp.State) {
 		ctx, cancel := context.WithTimeout(context.Background(), mcpTime)
 		defer cancel()
-		_ = there(ctx, http.MethodGet, MCPPath, nil, &states) // on an error the ledger's check reports it
+		_ = call(ctx, http.MethodGet, MCPPath, nil, &states) // on an error the ledger's check reports it
+		return states
 	}
-	for _, s := range states {
+}
+
+// MCPChecks are the checks of MCP servers in /readyz?verbose. One that does not answer does not make the gateway unready.
+func MCPChecks(source MCPSource) (checks []api.ReadyDetail) {
+	if source == nil {
+		return nil
+	}
+	for _, s := range source() {
 		checks = append(checks, api.ReadyDetail{Name: "mcp server " + s.Server, OK: s.OK, Detail: s.Detail})
 	}
 	return checks

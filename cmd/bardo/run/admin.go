@@ -24,7 +24,7 @@ func (g *gateway) adminAPI(token func() string) http.Handler {
 		o.Providers, o.Switch = g.shownProviders, g.switchProvider
 	}
 	if g.module {
-		o.Data = g.inEnvoy.proxy()
+		o.Data = g.inEnvoy.Proxy()
 	}
 	return adminapi.Handler(o)
 }

@@ -10,6 +10,7 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/cmd/bardo/run/module"
 	"bardo.money/gateway/cmd/bardo/run/notice"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/extproc/runtime"
@@ -45,7 +46,9 @@ func (g *gateway) adopt(ctx context.Context, data []byte, problems io.Writer) er
 		}
 	}
 	if g.module {
-		if err := g.inEnvoy.check(ctx, data); err != nil {
+		if err := g.inEnvoy.Check(ctx, data); errors.Is(err, module.ErrUnreachable) {
+			return notApplied{err} // the reload is retried
+		} else if err != nil {
 			return err
 		}
 	}
@@ -54,7 +57,7 @@ func (g *gateway) adopt(ctx context.Context, data []byte, problems io.Writer) er
 		return err
 	}
 	if g.module {
-		if err := g.inEnvoy.adopt(ctx, data); err != nil {
+		if err := g.inEnvoy.Adopt(ctx, data); err != nil {
 			return err
 		}
 	}
@@ -106,7 +109,7 @@ func (g *gateway) replaceOffer(ctx context.Context, change func(offered) offered
 	g.offeredMu.Lock()
 	defer g.offeredMu.Unlock()
 	before = g.offered
-	before.fleet = g.offered.fleet.clone()
+	before.fleet = g.offered.fleet.Clone()
 	g.offered = change(g.offered)
 	if err = g.pushLocked(ctx); err != nil {
 		g.offered = before

@@ -7,6 +7,7 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/run/split"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/internal/config"
@@ -46,7 +47,7 @@ func bootstrap(h home.Dir, cfg *config.Config) ([]byte, error) {
 	if cfg.DataPath == config.DataPathModule {
 		return nil, errModuleSplit
 	}
-	peer, err := planePeer(h, cfg)
+	peer, err := split.PlanePeer(h, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -55,10 +56,10 @@ func bootstrap(h home.Dir, cfg *config.Config) ([]byte, error) {
 		return nil, err
 	}
 	o := envoy.Options{
-		Node: localNode(h, cfg, at), XDS: peer,
+		Node: split.LocalNode(h, cfg, split.Sockets{Extproc: at.extproc, Egress: at.egress, Demo: at.demo}), XDS: peer,
 		AdminSocket: h.Path("envoy-admin.sock"), AdminTCP: settings.Address(cfg.Listen.EnvoyAdmin),
 	}
-	files, err := secretFiles(cfg)
+	files, err := split.SecretFiles(cfg)
 	if err != nil {
 		return nil, err
 	}

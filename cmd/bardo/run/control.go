@@ -35,7 +35,7 @@ func (g *gateway) adminHandler() http.Handler {
 	adminapi.Profiles(guarded)
 	guarded(adminapi.Prefix+"/", g.adminAPI(g.operatorToken).ServeHTTP)
 	if g.module {
-		guarded("GET /debug/envoy/pprof/", http.StripPrefix("/debug/envoy", underDebug(g.inEnvoy.proxy())).ServeHTTP)
+		guarded("GET /debug/envoy/pprof/", http.StripPrefix("/debug/envoy", underDebug(g.inEnvoy.Proxy())).ServeHTTP)
 	}
 	return mux
 }
@@ -51,7 +51,7 @@ func underDebug(h http.Handler) http.Handler {
 // metricsHandler serves this process's metrics, merged with those of a data path in Envoy's process.
 func (g *gateway) metricsHandler() http.Handler {
 	if g.module {
-		return g.metrics.HandlerWith(g.inEnvoy.scrape)
+		return g.metrics.HandlerWith(g.inEnvoy.Scrape)
 	}
 	return g.metrics.Handler()
 }
@@ -67,7 +67,7 @@ func (g *gateway) controlHandler() http.Handler {
 	mux.Handle(adminapi.Prefix+"/", g.adminAPI(nil))
 	if g.module {
 		for _, path := range []string{"/route", "/ledger", "/watch", "/governor", "/mcp"} {
-			mux.Handle("GET "+path, g.inEnvoy.proxy())
+			mux.Handle("GET "+path, g.inEnvoy.Proxy())
 		}
 		return mux
 	}

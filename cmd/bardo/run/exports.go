@@ -55,7 +55,7 @@ func (g *gateway) export(ctx context.Context) error {
 	}
 	source := relay.FromFeed(&g.finished)
 	if g.module {
-		source, o.Metrics = relay.FromStream[record.Finished](g.inEnvoy.stream("/finished")), g.metrics.Gatherer(g.inEnvoy.scrape)
+		source, o.Metrics = relay.FromStream[record.Finished](g.inEnvoy.Stream("/finished")), g.metrics.Gatherer(g.inEnvoy.Scrape)
 	}
 	return export.Run(ctx, g.parts.Exporter, source, g.cfg.Load, &o)
 }
@@ -63,7 +63,7 @@ func (g *gateway) export(ctx context.Context) error {
 func (g *gateway) notify(ctx context.Context) error {
 	source := relay.FromFeed(&g.alerts)
 	if g.module {
-		source = relay.FromStream[alerts.Alert](g.inEnvoy.stream("/alerts"))
+		source = relay.FromStream[alerts.Alert](g.inEnvoy.Stream("/alerts"))
 	}
 	r := relay.Runner[alerts.Alert]{Key: "notifications", Source: source, Config: g.cfg.Load, Dropped: func(uint64) {}, Log: g.log}
 	r.Open = g.parts.Notifier(&alerts.Options{Gateway: settings.NodeName(g.cfg.Load()), Redact: g.redact, Metrics: g.metrics, Log: g.log})

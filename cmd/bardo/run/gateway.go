@@ -17,6 +17,8 @@ import (
 	"bardo.money/gateway/cmd/bardo/onchain"
 	"bardo.money/gateway/cmd/bardo/payments"
 	"bardo.money/gateway/cmd/bardo/run/auditing"
+	"bardo.money/gateway/cmd/bardo/run/module"
+	"bardo.money/gateway/cmd/bardo/run/split"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/cmd/bardo/staking"
 	"bardo.money/gateway/cmd/bardo/wallet"
@@ -153,9 +155,9 @@ type controlPlane struct {
 type connections struct {
 	sockets          sockets
 	child            *envoy.Process // of `bardo up`
-	inEnvoy          *dataModule    // the data path in the child's process; nil: it is elsewhere
+	inEnvoy          *module.Client // the data path in the child's process; nil: it is elsewhere
 	addressesChanged chan struct{}  // signals that Envoy's listeners may have changed
-	split            split
+	split            split.Peers
 	link             *link  // of a sidecar that runs alone
 	secret           string // of the egress listener, unless the control plane provides it
 

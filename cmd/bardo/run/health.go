@@ -157,7 +157,7 @@ func (g *gateway) shownProviders() []control.Provider {
 	if g.module {
 		ctx, cancel := context.WithTimeout(context.Background(), stateTime)
 		defer cancel()
-		if states, err := g.inEnvoy.providers(ctx); err == nil {
+		if states, err := g.inEnvoy.Providers(ctx); err == nil {
 			return states
 		}
 	}
@@ -184,7 +184,7 @@ func (g *gateway) switchProvider(ctx context.Context, name, verb string) error {
 		return g.persistSwitch(ctx)
 	}
 	if g.module {
-		g.inEnvoy.awaitSwitch(ctx, policy.ProviderID(name), verb == "disable")
+		g.inEnvoy.AwaitSwitch(ctx, policy.ProviderID(name), verb == "disable")
 	}
 	return g.applied(ctx)
 }

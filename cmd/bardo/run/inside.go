@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +19,9 @@ import (
 	"bardo.money/gateway/cmd/bardo/adminapi"
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/cmd/bardo/run/module"
+	"bardo.money/gateway/cmd/bardo/run/split"
+	"bardo.money/gateway/cmd/bardo/run/startpages"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/extproc"
@@ -57,7 +59,7 @@ type Host struct {
 
 // StartInside starts the data path in Envoy's process. dir is the run directory. The caller calls Shutdown.
 func StartInside(p Parts, dir string, host Host) (*Inside, error) {
-	h, data, err := readHandover(dir)
+	h, data, err := module.ReadHandover(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +67,7 @@ func StartInside(p Parts, dir string, host Host) (*Inside, error) {
 		runtime.GOMAXPROCS(2 * runtime.NumCPU()) // a worker thread keeps its P for a while after it has returned from Go
 	}
 	signal.Ignore(syscall.SIGXFSZ) // exceeding the file size limit is an error of the write, and does not end Envoy
-	in := &Inside{g: newInside(p, h, dir, host.Calls), cut: host.Cut}
+	in := &Inside{g: newInside(p, &h, dir, host.Calls), cut: host.Cut}
 	g := in.g
 	out, errOut := io.Discard, io.Writer(os.Stderr)
 	if h.Inherits {
@@ -92,22 +94,7 @@ func StartInside(p Parts, dir string, host Host) (*Inside, error) {
 	return in, nil
 }
 
-func readHandover(dir string) (h handover, config []byte, err error) {
-	b, err := os.ReadFile(filepath.Join(dir, handoverFile))
-	if err != nil {
-		return h, nil, err
-	}
-	if err := json.Unmarshal(b, &h); err != nil {
-		return h, nil, fmt.Errorf("%s: %w", handoverFile, err)
-	}
-	if h.Version != cli.Version {
-		return h, nil, fmt.Errorf("libbardo.so is version %s, and bardo is %s: build both with `make build`", cli.Version, h.Version)
-	}
-	config, err = os.ReadFile(filepath.Join(dir, adoptedConfig))
-	return h, config, err
-}
-
-func newInside(p Parts, h handover, dir string, calls http.RoundTripper) *gateway {
+func newInside(p Parts, h *module.Handover, dir string, calls http.RoundTripper) *gateway {
 	in := func(name string) string { return filepath.Join(dir, name+".sock") }
 	return &gateway{
 		roles:         roles{data: true, inside: true},
@@ -116,8 +103,8 @@ func newInside(p Parts, h handover, dir string, calls http.RoundTripper) *gatewa
 		dataPath:      dataPath{listsChanged: make(chan struct{}, 1), calls: calls},
 		localModels:   localModels{remote: remote.NewClient(in("models"), h.Models)},
 		connections: connections{
-			sockets: sockets{dir: dir, xds: in("xds"), egress: in("egress"), chain: in("chain"), control: filepath.Join(dir, moduleSocket)},
-			split:   split{node: state.NodeID}, secret: h.Secret,
+			sockets: sockets{dir: dir, xds: in("xds"), egress: in("egress"), chain: in("chain"), control: module.Socket(dir)},
+			split:   split.Peers{Node: state.NodeID}, secret: h.Secret,
 		},
 	}
 }
@@ -147,7 +134,7 @@ func (in *Inside) serve() error {
 	in.servers.Go(guard.Again(ctx, func() error { return g.logPrompts(ctx) }))
 	in.servers.Go(guard.Again(ctx, func() error { g.link.Run(ctx); return nil }))
 	in.servers.Go(guard.Again(ctx, func() error { return g.watchHealth(ctx) }))
-	afterStartup(ctx, func() { dropStartPages(filepath.Join(os.Getenv(envoy.ModuleVariable), envoy.ModuleFile)) })
+	afterStartup(ctx, func() { startpages.Drop(filepath.Join(os.Getenv(envoy.ModuleVariable), envoy.ModuleFile)) })
 	g.ready.Store(true)
 	return nil
 }
@@ -205,7 +192,7 @@ const maxConfig = 16 << 20
 func (in *Inside) handler() http.Handler {
 	g, mux := in.g, http.NewServeMux()
 	mux.HandleFunc("GET /state", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, moduleState{
+		writeJSON(w, http.StatusOK, module.State{
 			Version: cli.Version, Reason: g.ledgerProblem(), Live: g.gate.Live(), Shared: g.sharedStores(),
 		})
 	})

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/run/split"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
@@ -31,7 +32,7 @@ func (g *gateway) openPlane() error {
 	if err != nil {
 		return err
 	}
-	secret := func(node string) string { return egressSecret(master, node) }
+	secret := func(node string) string { return split.EgressSecret(master, node) }
 	g.server = xds.NewServer(g.log, xds.Options{Secret: secret, Applied: func(node string) { g.feed.Refresh(node) }})
 	g.feed = feed.NewServer(feed.ServerOptions{Tracker: g.tracker, Log: g.log, Secret: secret, Clusters: g.server.Providers})
 	g.metrics.WatchControlPlane(func() telemetry.ControlPlane {
@@ -68,7 +69,7 @@ func (g *gateway) listenPlane(ctx context.Context, group *errgroup.Group, info *
 	if l.Addr().Network() == "tcp" {
 		info.XDS = l.Addr().String()
 	}
-	secure := g.split.asPlane()
+	secure := g.split.AsPlane()
 	if _, unix := l.(*net.UnixListener); unix {
 		secure = nil
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/cmd/bardo/run/module"
 	"bardo.money/gateway/extproc/api"
 )
 
@@ -38,7 +39,18 @@ func (g *gateway) checks() []api.ReadyDetail {
 		checks = append(checks, api.ReadyDetail{Name: "ledger", OK: why == "", Detail: why})
 	}
 	checks = append(append(append(checks, g.sharedChecks()...), g.modelChecks()...), g.injectionChecks()...)
-	return append(checks, control.MCPChecks(g.gate != nil, g.gate.MCPServers, g.module, g.inEnvoy.call)...)
+	return append(checks, control.MCPChecks(g.mcpSource())...)
+}
+
+// mcpSource says where the state of the MCP servers is; nil in a control plane that runs alone.
+func (g *gateway) mcpSource() control.MCPSource {
+	switch {
+	case g.gate != nil:
+		return control.LocalMCP(g.gate.MCPServers)
+	case g.module:
+		return control.RemoteMCP(g.inEnvoy.Call)
+	}
+	return nil
 }
 
 // stateTime bounds how long the data path in Envoy's process may take to report its state.
@@ -51,9 +63,9 @@ func (g *gateway) dataProblem(ctx context.Context) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, stateTime)
 	defer cancel()
-	s, err := g.inEnvoy.state(ctx)
+	s, err := g.inEnvoy.State(ctx)
 	if err != nil {
-		return errNoModule.Error()
+		return module.ErrUnreachable.Error()
 	}
 	return s.Reason
 }
@@ -65,7 +77,7 @@ func (g *gateway) sharedChecks() []api.ReadyDetail {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), stateTime)
 	defer cancel()
-	s, _ := g.inEnvoy.state(ctx) // on an error the ledger's check reports it
+	s, _ := g.inEnvoy.State(ctx) // on an error the ledger's check reports it
 	return s.Shared
 }
 

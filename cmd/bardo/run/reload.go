@@ -78,7 +78,7 @@ func (g *gateway) reload(ctx context.Context, problems io.Writer) (os.FileInfo, 
 		return f.Info, ctx.Err()
 	}
 	if g.module {
-		defer func() { g.inEnvoy.reportConfigStatus(ctx, g.configStatus()) }()
+		defer func() { g.inEnvoy.ReportConfigStatus(ctx, g.configStatus()) }()
 	}
 	log := g.log.With("file", g.configPath, "version", settings.Digest(f.Data))
 	switch {

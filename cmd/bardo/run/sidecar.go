@@ -46,7 +46,7 @@ func (g *gateway) openLink() {
 		at = g.sockets.xds
 	}
 	l.Client = feed.NewClient(feed.ClientOptions{
-		Node: g.split.node, Version: cli.Version, Address: at, Secure: g.split.toPlane(), Check: g.split.check, Log: g.log,
+		Node: g.split.Node, Version: cli.Version, Address: at, Secure: g.split.ToPlane(), Check: g.split.Check, Log: g.log,
 		Viewed: func(v feed.View) {
 			l.applyView(v)
 			if g.inside {
@@ -171,7 +171,7 @@ func (g *gateway) serveExtproc(ctx context.Context) error {
 	if g.link != nil {
 		close(g.link.serving)
 	}
-	return processor.Serve(ctx, g.gate, g.split.secure(l))
+	return processor.Serve(ctx, g.gate, g.split.Secure(l))
 }
 
 // useSecret puts a new secret of the egress listener in force.

@@ -151,12 +151,14 @@ func (g *gateway) awaitSent(ctx context.Context) {
 // drainModule waits for the requests in flight in Envoy's process.
 func (g *gateway) drainModule(e *ending) {
 	g.log.Info("draining")
-	if err := g.inEnvoy.drain(e.drained); err != nil {
+	if err := g.inEnvoy.Drain(e.drained); err != nil {
 		g.log.Warn("requests did not end in the drain time", "error", err)
 	}
 	g.awaitSent(e.drained)
 	if e.status() != nil {
-		g.inEnvoy.shortenStop()
+		ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+		defer cancel()
+		g.inEnvoy.ShortenStop(ctx)
 	}
 }
 

@@ -29,6 +29,8 @@ import (
 	"bardo.money/gateway/cmd/bardo/payments"
 	"bardo.money/gateway/cmd/bardo/run/auditing"
 	"bardo.money/gateway/cmd/bardo/run/notice"
+	"bardo.money/gateway/cmd/bardo/run/split"
+	"bardo.money/gateway/cmd/bardo/run/startpages"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/cmd/bardo/staking"
 	"bardo.money/gateway/cmd/bardo/wallet"
@@ -181,7 +183,7 @@ func (g *gateway) open(ctx context.Context) (err error) {
 	}
 	g.tracker = health.NewTracker(health.Options{}, settings.ProviderIDs(cfg)...)
 	if !g.envoy && !g.inside {
-		if g.split, err = openSplit(cfg, g.log); err != nil {
+		if g.split, err = split.Open(cfg, g.log); err != nil {
 			return err
 		}
 	}
@@ -411,7 +413,7 @@ func (g *gateway) awaitReady(ctx context.Context, failed chan error, info *home.
 		}
 	}
 	if g.module {
-		if err := g.inEnvoy.checkVersion(ctx); err != nil {
+		if err := g.inEnvoy.CheckVersion(ctx); err != nil {
 			return err
 		}
 	}
@@ -492,7 +494,7 @@ func (g *gateway) announce(ctx context.Context, info home.RunInfo, out io.Writer
 	defer withdraw()
 	afterStartup(ctx, func() {
 		settings.TuneGC(g.cfg.Load(), false)
-		dropStartPages(programFile)
+		startpages.Drop(startpages.ProgramFile)
 	})
 	if g.envoy {
 		following, stop := context.WithCancel(ctx)
@@ -537,4 +539,20 @@ func (g *gateway) openSockets(cfg *config.Config) (remove func(), err error) {
 		}
 	}
 	return func() {}, nil
+}
+
+// splitSockets are the sockets of a split gateway: extproc.listen, and the others in the same directory.
+func splitSockets(h home.Dir, cfg *config.Config) (sockets, error) {
+	at := cmp.Or(string(cfg.Extproc.Listen), "unix://"+h.Path("extproc.sock"))
+	dir := string(h)
+	if path, ok := cfg.Extproc.Listen.Unix(); ok {
+		dir = filepath.Dir(path)
+	}
+	if len(dir) > home.MaxSocketPath {
+		return sockets{}, fmt.Errorf("%s is too long a path for sockets: name a shorter one in extproc.listen", dir)
+	}
+	in := func(name string) string { return filepath.Join(dir, name+".sock") }
+	return sockets{
+		dir: dir, extproc: at, xds: string(cfg.XDS.Listen), egress: in("egress"), demo: in("demo"), control: in("control"), plane: h.Path("xds-control.sock"),
+	}, nil
 }

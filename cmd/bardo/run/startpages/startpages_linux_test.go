@@ -1,7 +1,8 @@
-package run
+package startpages
 
 import (
 	"fmt"
+	_ "net/http" // makes the code of the test program larger than several pieces
 	"os"
 	"regexp"
 	"testing"
@@ -48,7 +49,7 @@ func TestAProgramRunsOnWithoutThePagesOfItsStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		dropStartPages(programFile)
+		Drop(ProgramFile)
 		smaps, err := os.ReadFile("/proc/self/smaps")
 		if err != nil {
 			t.Fatal(err)

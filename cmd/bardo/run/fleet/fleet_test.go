@@ -1,4 +1,4 @@
-package run
+package fleet
 
 import (
 	"slices"
@@ -19,7 +19,7 @@ func TestARemovedProviderKeepsItsClustersForAWhile(t *testing.T) {
 // testRemoval removes a provider whose requests take at most total, and requires its clusters to stay for the given time.
 func testRemoval(t *testing.T, total, stays time.Duration) {
 	t.Helper()
-	var f fleet
+	var f Fleet
 	start := time.Now()
 	for _, step := range []struct {
 		after time.Duration

@@ -11,13 +11,6 @@ import (
 	"bardo.money/gateway/xds/health"
 )
 
-func TestEachNodeHasASecretOfItsOwn(t *testing.T) {
-	a, b := egressSecret("master", "gw-1"), egressSecret("master", "gw-2")
-	if a == b || a != egressSecret("master", "gw-1") || a == egressSecret("another", "gw-1") || len(a) < 26 {
-		t.Errorf("%q and %q", a, b)
-	}
-}
-
 func TestWhatIsKeptIsFoundAgain(t *testing.T) {
 	h := home.Dir(t.TempDir())
 	if ids, err := loadDisabled(h); err != nil || len(ids) != 0 {

@@ -1,4 +1,5 @@
-package run
+// Package startpages returns the memory of code that a process used only during its startup.
+package startpages
 
 import (
 	"os"
@@ -8,12 +9,12 @@ import (
 	"syscall"
 )
 
-// programFile is the file of this program.
-const programFile = "/proc/self/exe"
+// ProgramFile is the file of this program.
+const ProgramFile = "/proc/self/exe"
 
-// dropStartPages unmaps the pages of a code file, this program's or a library's, that were used during startup: most of its code and tables is used only
+// Drop unmaps the pages of a code file, this program's or a library's, that were used during startup: most of its code and tables is used only
 // once. The pages stay in the page cache, and are mapped again when they are used.
-func dropStartPages(file string) {
+func Drop(file string) {
 	if at, err := filepath.EvalSymlinks(file); err == nil {
 		file = at
 	} else if at, err := os.Readlink(file); err == nil { // the program's file was replaced
