@@ -5,7 +5,6 @@ package bedrock
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 	"time"
 
@@ -85,14 +84,7 @@ func (a Adapter) write(buf []byte, req *chat.Request, to policy.Resolution, at p
 		return call, nil
 	}
 	at.BasePath = base + openAIPath
-	o := openai.RequestOptions{
-		Model: model(&to), FixedSampling: to.FixedSampling, Efforts: to.Efforts, NoDetails: true, Video: slices.Contains(to.Features, policy.Video),
-	}
-	if to.Without.Thinking {
-		o.ReasoningContent = openai.NoReasoningContent
-	}
-	o.Control(to.Control, openai.ReasoningEffort)
-	return openai.NewCall(buf, req, at, o)
+	return openai.NewCall(buf, req, at, openai.ForHost(&to, openai.ReasoningEffort))
 }
 
 // Amend returns the resolution for another attempt without what Bedrock refused: thinking, or beta features.

@@ -90,13 +90,7 @@ func (a Adapter) write(buf []byte, req *chat.Request, to policy.Resolution, at p
 	if call, ok, err := formats.NewCall(a.Dialect(to, at, req.Dialect), buf, req, &to, at); ok {
 		return call, err
 	}
-	o := openai.RequestOptions{
-		Model: model(&to), FixedSampling: to.FixedSampling, Efforts: to.Efforts, NoDetails: true, Video: slices.Contains(to.Features, policy.Video),
-	}
-	if to.Without.Thinking {
-		o.ReasoningContent = openai.NoReasoningContent
-	}
-	o.Control(to.Control, a.thinking)
+	o := openai.ForHost(&to, a.thinking)
 	if a.options != nil {
 		a.options(&o, req, &to)
 	}

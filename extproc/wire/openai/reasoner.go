@@ -1,12 +1,26 @@
 package openai
 
 import (
+	"cmp"
 	"slices"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/policy"
 )
+
+// ForHost returns the options of a provider that serves models of many vendors in this format, without a vendor's own extensions. style is how thinking is
+// controlled for models that the catalog does not describe.
+func ForHost(to *policy.Resolution, style ReasoningStyle) RequestOptions {
+	o := RequestOptions{
+		Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling, Efforts: to.Efforts, NoDetails: true, Video: slices.Contains(to.Features, policy.Video),
+	}
+	if to.Without.Thinking {
+		o.ReasoningContent = NoReasoningContent
+	}
+	o.Control(to.Control, style)
+	return o
+}
 
 // ForOpenAIModels sets the rules of OpenAI's own models, at any provider: an effort for those that reason, and no sampling parameters with
 // it; at most four stop sequences. The catalog lists which models reason, and which efforts they accept.
