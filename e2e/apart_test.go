@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/fake/enclave"
 	"bardo.money/gateway/e2e/gateway"
 	"bardo.money/gateway/internal/modeltest"
 	"bardo.money/gateway/internal/proctest"
@@ -114,7 +115,7 @@ func runApartLab(t *testing.T, shape string) *apartLab {
 		case "venice":
 			cfg.Vendor = fake.Venice
 		case "vault":
-			cfg.Vault = fake.NewVault("a")
+			cfg.Vault = enclave.NewVault("a")
 		}
 		l.fakes[name] = fake.Start(t, cfg)
 		l.fakes[name].Behave(fake.Behaviour{Echo: ofAccount})
@@ -186,7 +187,7 @@ providers:
   custom:
 %s%s%s%s`, filepath.Join(l.files, "events.jsonl"), l.receiver.URL, filepath.Join(l.files, "audit.jsonl"), modeltest.Dir(t), l.hooks["guard"].URL, l.hooks["own-guard"].URL, l.hooks["search"].URL, l.hooks["own-search"].URL,
 		l.fakes["venice"].URL, l.fakes["venice"].Key, model(3, "three", ", tee_attested"), custom("open", "", model(1, "one", "")), custom("rival", ", format: anthropic", model(2, "two", "")),
-		custom("quiet", ", private: true", model(4, "four", "")), custom("vault", ", private: true, e2ee_keys: ["+fake.VaultKey("a")+"]", model(5, "five", ", tee_attested, e2ee")))
+		custom("quiet", ", private: true", model(4, "four", "")), custom("vault", ", private: true, e2ee_keys: ["+enclave.VaultKey("a")+"]", model(5, "five", ", tee_attested, e2ee")))
 }
 
 // follow reads all streams of an account until the context ends.

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/fake/enclave"
+	"bardo.money/gateway/e2e/fake/testca"
 	"bardo.money/gateway/e2e/gateway"
 )
 
@@ -23,7 +25,7 @@ type attestLab struct {
 	*gateway.Gateway
 
 	venice, vault, open *fake.Server
-	enclave             *fake.Enclave
+	enclave             *enclave.Enclave
 	events              string // file
 }
 
@@ -36,15 +38,15 @@ func runAttestLab(t *testing.T, rules string, vault, open bool) *attestLab {
 }
 
 // runAttestLabOver is runAttestLab with a Venice over TLS, which Envoy speaks HTTP/2 with, where ca is not nil.
-func runAttestLabOver(t *testing.T, ca *fake.CA, rules string, vault, open bool) *attestLab {
+func runAttestLabOver(t *testing.T, ca *testca.CA, rules string, vault, open bool) *attestLab {
 	t.Helper()
-	enclave, trust := fake.NewEnclave("venice"), ""
+	signer, trust := enclave.New("venice"), ""
 	if ca != nil {
 		trust = fmt.Sprintf("\n  ca_file: %q", ca.File)
 	}
 	l := &attestLab{
-		enclave: enclave,
-		venice:  fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "venice", Vendor: fake.Venice, Enclave: enclave, CA: ca}),
+		enclave: signer,
+		venice:  fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "venice", Vendor: fake.Venice, Enclave: signer, CA: ca}),
 		vault:   fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "vault"}),
 		open:    fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "open"}),
 		events:  filepath.Join(t.TempDir(), "events.jsonl"),
@@ -71,7 +73,7 @@ providers:
     attestation_measurements: [%q]
     characters: {risk-assessor: sober-analyst}
     models: [{id: sealed, price: {input: 1, output: 2}, %s}]%s
-`, l.events, rules, wordIf(vault, ", vault"), wordIf(open, ", open"), trust, l.venice.URL, l.venice.Key, enclave.PublicKey(), enclave.Measurement, enclaveModel, custom)})
+`, l.events, rules, wordIf(vault, ", vault"), wordIf(open, ", open"), trust, l.venice.URL, l.venice.Key, signer.PublicKey(), signer.Measurement, enclaveModel, custom)})
 	return l
 }
 
@@ -120,9 +122,9 @@ func attacks() []struct {
 	b     fake.Behaviour
 	why   string
 } {
-	forge := func(f func(*fake.Receipt)) fake.Behaviour { return fake.Behaviour{JSON: bid, Forge: f} }
-	text := func(f func(string) string) fake.Behaviour { return forge(func(r *fake.Receipt) { r.Text = f }) }
-	value := func(f func(string) string) fake.Behaviour { return forge(func(r *fake.Receipt) { r.Header = f }) }
+	forge := func(f func(*enclave.Receipt)) fake.Behaviour { return fake.Behaviour{JSON: bid, Forge: f} }
+	text := func(f func(string) string) fake.Behaviour { return forge(func(r *enclave.Receipt) { r.Text = f }) }
+	value := func(f func(string) string) fake.Behaviour { return forge(func(r *enclave.Receipt) { r.Header = f }) }
 	swap := func(old, by string) fake.Behaviour {
 		return text(func(s string) string { return strings.Replace(s, old, by, 1) })
 	}
@@ -133,7 +135,7 @@ func attacks() []struct {
 		b     fake.Behaviour
 		why   string
 	}{
-		{"no receipt", forge(func(r *fake.Receipt) { r.Sent = func(string) []string { return []string{} } }), "missing"},
+		{"no receipt", forge(func(r *enclave.Receipt) { r.Sent = func(string) []string { return []string{} } }), "missing"},
 		{"an empty receipt", value(func(string) string { return "" }), "missing"},
 		{"a replayed receipt", value(func(v string) string {
 			if first == "" {
@@ -141,21 +143,21 @@ func attacks() []struct {
 			}
 			return first
 		}), ""},
-		{"another nonce", forge(func(r *fake.Receipt) { r.Nonce = strings.Repeat("ab", 32) }), "nonce"},
-		{"no nonce", forge(func(r *fake.Receipt) { r.Nonce = "" }), "malformed"},
-		{"another model", forge(func(r *fake.Receipt) { r.Model = "small-tee" }), "model"},
-		{"the model outside of the enclave", forge(func(r *fake.Receipt) { r.Model = "sealed" }), "model"},
-		{"an old receipt", forge(func(r *fake.Receipt) { r.At = r.At.Add(-2 * time.Minute) }), "stale"},
-		{"a receipt of the future", forge(func(r *fake.Receipt) { r.At = r.At.Add(2 * time.Minute) }), "future"},
-		{"a time before 1970", forge(func(r *fake.Receipt) { r.At = time.UnixMilli(-5) }), "malformed"},
-		{"an enclave in debug mode", forge(func(r *fake.Receipt) { r.Debug = true }), "debug_mode"},
-		{"debug mode denied after the signature", forge(func(r *fake.Receipt) {
+		{"another nonce", forge(func(r *enclave.Receipt) { r.Nonce = strings.Repeat("ab", 32) }), "nonce"},
+		{"no nonce", forge(func(r *enclave.Receipt) { r.Nonce = "" }), "malformed"},
+		{"another model", forge(func(r *enclave.Receipt) { r.Model = "small-tee" }), "model"},
+		{"the model outside of the enclave", forge(func(r *enclave.Receipt) { r.Model = "sealed" }), "model"},
+		{"an old receipt", forge(func(r *enclave.Receipt) { r.At = r.At.Add(-2 * time.Minute) }), "stale"},
+		{"a receipt of the future", forge(func(r *enclave.Receipt) { r.At = r.At.Add(2 * time.Minute) }), "future"},
+		{"a time before 1970", forge(func(r *enclave.Receipt) { r.At = time.UnixMilli(-5) }), "malformed"},
+		{"an enclave in debug mode", forge(func(r *enclave.Receipt) { r.Debug = true }), "debug_mode"},
+		{"debug mode denied after the signature", forge(func(r *enclave.Receipt) {
 			r.Debug, r.Text = true, func(s string) string { return strings.Replace(s, `"debug_mode":true`, `"debug_mode":false`, 1) }
 		}), "signature"},
-		{"the hash of other bytes", forge(func(r *fake.Receipt) { r.Hash = strings.Repeat("0", 64) }), "hash"},
-		{"the hash of no bytes", forge(func(r *fake.Receipt) { r.Hash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" }), "hash"},
-		{"an unknown enclave", forge(func(r *fake.Receipt) { r.Measurement = strings.Repeat("12", 48) }), "measurement"},
-		{"another key", forge(func(r *fake.Receipt) { r.Key = stranger }), "signature"},
+		{"the hash of other bytes", forge(func(r *enclave.Receipt) { r.Hash = strings.Repeat("0", 64) }), "hash"},
+		{"the hash of no bytes", forge(func(r *enclave.Receipt) { r.Hash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" }), "hash"},
+		{"an unknown enclave", forge(func(r *enclave.Receipt) { r.Measurement = strings.Repeat("12", 48) }), "measurement"},
+		{"another key", forge(func(r *enclave.Receipt) { r.Key = stranger }), "signature"},
 		{"a signature of zeros", text(func(s string) string {
 			return replaceMember(s, "signature", base64.StdEncoding.EncodeToString(make([]byte, 64)))
 		}), "signature"},
@@ -174,8 +176,8 @@ func attacks() []struct {
 		{"no base64", value(func(string) string { return "***" }), "malformed"},
 		{"base64 without its padding", value(func(v string) string { return strings.TrimRight(v, "=") + "A" }), "malformed"},
 		{"a huge receipt", value(func(v string) string { return v + strings.Repeat("A", 12<<10) }), "too_large"},
-		{"two receipts that differ", forge(func(r *fake.Receipt) { r.Sent = func(v string) []string { return []string{v, "AAAA"} } }), "contradicts"},
-		{"a trailer that contradicts the receipt", forge(func(r *fake.Receipt) { r.Late = func(string) []string { return []string{"AAAA"} } }), "contradicts"},
+		{"two receipts that differ", forge(func(r *enclave.Receipt) { r.Sent = func(v string) []string { return []string{v, "AAAA"} } }), "contradicts"},
+		{"a trailer that contradicts the receipt", forge(func(r *enclave.Receipt) { r.Late = func(string) []string { return []string{"AAAA"} } }), "contradicts"},
 	}
 }
 
@@ -200,7 +202,7 @@ func TestP05AnAnswerThatIsNotAttestedIsDiscarded(t *testing.T) {
 	})
 	t.Run("HTTP/2", func(t *testing.T) {
 		t.Parallel()
-		discardsAttacks(t, runAttestLabOver(t, fake.NewCA(t), "on_privacy_exhausted: fail", false, true), "HTTP/2.0")
+		discardsAttacks(t, runAttestLabOver(t, testca.New(t), "on_privacy_exhausted: fail", false, true), "HTTP/2.0")
 	})
 }
 
@@ -320,7 +322,7 @@ func TestP05AnAttestedAnswerHasAToken(t *testing.T) {
 			t.Errorf("%s: %+v", about, r)
 		}
 	}
-	if r := verified(t, l, 1, "--pubkey", fake.NewEnclave("another").PublicKey(), "--measurement", l.enclave.Measurement); r.Valid != 0 {
+	if r := verified(t, l, 1, "--pubkey", enclave.New("another").PublicKey(), "--measurement", l.enclave.Measurement); r.Valid != 0 {
 		t.Errorf("by another key: %+v", r)
 	}
 	if r := verified(t, l, 1, "--head", strings.Repeat("0", 64)); r.Valid != 2 || len(r.Faults) != 1 {
@@ -353,7 +355,7 @@ func exported(t *testing.T, l *attestLab) string {
 // TestP05TheNextCandidateAnswers: one with an enclave, and, where the operator lets tasks continue, one without, by name.
 func TestP05TheNextCandidateAnswers(t *testing.T) {
 	t.Parallel()
-	bad := fake.Behaviour{JSON: bid, Forge: func(r *fake.Receipt) { r.Debug = true }}
+	bad := fake.Behaviour{JSON: bid, Forge: func(r *enclave.Receipt) { r.Debug = true }}
 	for _, stream := range []bool{false, true} {
 		l := runAttestLab(t, "", true, true)
 		l.venice.Behave(bad)
@@ -459,7 +461,7 @@ func refuseCharges(t *testing.T, g *gateway.Gateway) (end func()) {
 func TestP05NothingGoesOutBeforeTheReceipt(t *testing.T) {
 	t.Parallel()
 	l := runAttestLab(t, "on_privacy_exhausted: fail", false, false)
-	l.venice.Behave(fake.Behaviour{JSON: bid, Piece: 2, Gap: 30 * time.Millisecond, Forge: func(r *fake.Receipt) { r.Hash = strings.Repeat("0", 64) }})
+	l.venice.Behave(fake.Behaviour{JSON: bid, Piece: 2, Gap: 30 * time.Millisecond, Forge: func(r *enclave.Receipt) { r.Hash = strings.Repeat("0", 64) }})
 	for range 2 {
 		got := l.Do(t, trade(true))
 		if strings.Contains(got.Body, "PLANTED") || strings.Contains(got.Body, `"content"`) || !strings.Contains(got.Body, "VeniceAttestationError") {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/fake/enclave"
 	"bardo.money/gateway/e2e/gateway"
 )
 
@@ -99,7 +100,7 @@ func TestP10WhatTheEnclaveDidIsShown(t *testing.T) {
 	}
 	await(t, r, "attestation", `"verified":true`, `"tickId":"41"`, `"enclaveId":"`+l.enclave.Measurement)
 	first := await(t, r, "cognition", `"class":"trade"`, `"privacyTier":"tee"`, `"tickId":"41"`, `"modelId":"sealed`)
-	l.venice.Behave(fake.Behaviour{JSON: bid, Forge: func(r *fake.Receipt) { r.Sent = func(string) []string { return nil } }})
+	l.venice.Behave(fake.Behaviour{JSON: bid, Forge: func(r *enclave.Receipt) { r.Sent = func(string) []string { return nil } }})
 	if got := l.Do(t, trade(true)); got.Status != http.StatusServiceUnavailable {
 		t.Fatalf("%d %s", got.Status, got.Body)
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/fake/enclave"
+	"bardo.money/gateway/e2e/fake/testca"
 	"bardo.money/gateway/e2e/gateway"
 	"bardo.money/gateway/policy/e2ee"
 )
@@ -18,20 +20,20 @@ import (
 type sealedAttestLab struct {
 	*attestLab
 
-	in  *fake.Vault
+	in  *enclave.Vault
 	log string // file
 }
 
 // runSealedAttestLab: ca is not nil for a Venice over TLS, which Envoy speaks HTTP/2 with.
-func runSealedAttestLab(t *testing.T, ca *fake.CA) *sealedAttestLab {
+func runSealedAttestLab(t *testing.T, ca *testca.CA) *sealedAttestLab {
 	t.Helper()
-	dir, enclave, in, trust := t.TempDir(), fake.NewEnclave("venice"), fake.NewVault("a"), ""
+	dir, signer, in, trust := t.TempDir(), enclave.New("venice"), enclave.NewVault("a"), ""
 	if ca != nil {
 		trust = fmt.Sprintf("\n  ca_file: %q", ca.File)
 	}
 	l := &sealedAttestLab{in: in, log: filepath.Join(dir, "log"), attestLab: &attestLab{
-		enclave: enclave,
-		venice:  fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "venice", Vendor: fake.Venice, Enclave: enclave, Vault: in, CA: ca}),
+		enclave: signer,
+		venice:  fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "venice", Vendor: fake.Venice, Enclave: signer, Vault: in, CA: ca}),
 		open:    fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "open"}),
 		events:  filepath.Join(dir, "events.jsonl"),
 	}}
@@ -56,7 +58,7 @@ providers:
       - {id: sealed-tee, price: {input: 1, output: 2}, capabilities: [e2ee, tee_attested, structured_outputs]}
   custom:
     - {id: open, endpoints: [%q], api_key: %s, models: [{id: sealed, price: {input: 3, output: 6}, capabilities: [structured_outputs]}]}
-`, l.events, trust, l.venice.URL, l.venice.Key, enclave.PublicKey(), enclave.Measurement, fake.VaultKey("a"), l.open.URL, l.open.Key)})
+`, l.events, trust, l.venice.URL, l.venice.Key, signer.PublicKey(), signer.Measurement, enclave.VaultKey("a"), l.open.URL, l.open.Key)})
 	return l
 }
 
@@ -79,7 +81,7 @@ func waysToSeal() []sentBy {
 	}
 	byClient := func(t *testing.T, l *sealedAttestLab, key string) (gateway.Answer, string) {
 		t.Helper()
-		pinned, err := e2ee.ParseKey(fake.VaultKey("a"))
+		pinned, err := e2ee.ParseKey(enclave.VaultKey("a"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,9 +105,9 @@ func forEachProtocol(t *testing.T, run func(t *testing.T, l *sealedAttestLab, pr
 	for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		t.Run(proto, func(t *testing.T) {
 			t.Parallel()
-			ca := (*fake.CA)(nil)
+			ca := (*testca.CA)(nil)
 			if proto == "HTTP/2.0" {
-				ca = fake.NewCA(t)
+				ca = testca.New(t)
 			}
 			run(t, runSealedAttestLab(t, ca), proto)
 		})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/fake/enclave"
 	"bardo.money/gateway/e2e/gateway"
 	"bardo.money/gateway/policy/e2ee"
 )
@@ -14,9 +15,9 @@ import (
 // TestP06BothLegsCarryCiphertextIfTheClientEncrypts: the gateway passes what it cannot read, and bills what the answer says that it took.
 func TestP06BothLegsCarryCiphertextIfTheClientEncrypts(t *testing.T) {
 	t.Parallel()
-	l := runSealedLab(t, fake.VaultKey("a"))
+	l := runSealedLab(t, enclave.VaultKey("a"))
 	l.provider.Behave(fake.Behaviour{JSON: `{"price":"` + sealedReply + `"}`})
-	pinned, err := e2ee.ParseKey(fake.VaultKey("a"))
+	pinned, err := e2ee.ParseKey(enclave.VaultKey("a"))
 	if err != nil {
 		t.Fatal(err)
 	}

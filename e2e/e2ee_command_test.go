@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/fake/enclave"
 	"bardo.money/gateway/e2e/gateway"
 	"bardo.money/gateway/internal/proctest"
 )
@@ -76,9 +77,9 @@ func toProxy(t *testing.T, l *sealedLab, url, body string, header ...string) (st
 // provider's host reads either; an older key that the enclave does not know is followed by the next one.
 func TestP06AnyClientEncryptsThroughTheProxy(t *testing.T) {
 	t.Parallel()
-	l := runSealedLab(t, fake.VaultKey("a"))
+	l := runSealedLab(t, enclave.VaultKey("a"))
 	l.provider.Behave(fake.Behaviour{JSON: `{"price":"` + sealedReply + `"}`})
-	at := sealingProxy(t, l, fake.VaultKey("old"), fake.VaultKey("a")) + "/chat/completions"
+	at := sealingProxy(t, l, enclave.VaultKey("old"), enclave.VaultKey("a")) + "/chat/completions"
 	for _, stream := range []bool{false, true} {
 		status, kind, text := toProxy(t, l, at, auction(stream).Body)
 		want, reply := "application/json", sealedReply
@@ -131,7 +132,7 @@ func TestP06AnyClientEncryptsThroughTheProxy(t *testing.T) {
 // readable is sent, and it says what is wrong.
 func TestP06TheCommandEncryptsOneRequest(t *testing.T) {
 	t.Parallel()
-	l := runSealedLab(t, fake.VaultKey("a"))
+	l := runSealedLab(t, enclave.VaultKey("a"))
 	l.provider.Behave(fake.Behaviour{JSON: `{"price":"` + sealedReply + `"}`})
 	file := filepath.Join(t.TempDir(), "request.json")
 	if err := os.WriteFile(file, []byte(auction(false).Body), 0o600); err != nil {
@@ -148,7 +149,7 @@ func TestP06TheCommandEncryptsOneRequest(t *testing.T) {
 		}
 		return gateway.Result{Stdout: out.String(), Stderr: errs.String(), Code: cmd.ProcessState.ExitCode()}
 	}
-	if r := send("--enclave-key", fake.VaultKey("a")); r.Code != 0 || !strings.Contains(r.Stdout, sealedReply) || r.Stderr != "" {
+	if r := send("--enclave-key", enclave.VaultKey("a")); r.Code != 0 || !strings.Contains(r.Stdout, sealedReply) || r.Stderr != "" {
 		t.Errorf("%+v", r)
 	}
 	if r := send(); r.Code != 1 || !strings.Contains(r.Stderr, "--enclave-key pins it") {
@@ -157,11 +158,11 @@ func TestP06TheCommandEncryptsOneRequest(t *testing.T) {
 	if r := send("--enclave-key", "abc"); r.Code != 1 || !strings.Contains(r.Stderr, "X25519 public key") {
 		t.Errorf("with what is no key: %+v", r)
 	}
-	if r := send("--enclave-key", fake.VaultKey("other")); r.Code != 1 || strings.Contains(r.Stdout, sealedReply) || !strings.Contains(r.Stdout, "e2ee_key_unknown") {
+	if r := send("--enclave-key", enclave.VaultKey("other")); r.Code != 1 || strings.Contains(r.Stdout, sealedReply) || !strings.Contains(r.Stdout, "e2ee_key_unknown") {
 		t.Errorf("with another enclave's key: %+v", r)
 	}
 	key = ""
-	if r := send("--enclave-key", fake.VaultKey("a")); r.Code != 1 || !strings.Contains(r.Stderr, "the gateway answered 401: set BARDO_API_KEY") {
+	if r := send("--enclave-key", enclave.VaultKey("a")); r.Code != 1 || !strings.Contains(r.Stderr, "the gateway answered 401: set BARDO_API_KEY") {
 		t.Errorf("without a key of the gateway: %+v", r)
 	}
 	if n := len(l.vault.Opened()); n != 1 || l.provider.Saw("PLANTED") || l.open.Saw("PLANTED") {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/fake/enclave"
 )
 
 // interceptor is who stands between `bardo e2ee proxy` and the gateway, and changes what comes back.
@@ -88,10 +89,10 @@ func (b *interceptor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // any answer, and the next good answer is taken.
 func TestP06TheProxyRefusesAnAnswerThatIsNotForItsRequest(t *testing.T) {
 	t.Parallel()
-	l := runSealedLab(t, fake.VaultKey("a"))
+	l := runSealedLab(t, enclave.VaultKey("a"))
 	l.provider.Behave(fake.Behaviour{JSON: `{"price":"` + sealedReply + `"}`})
 	b := intercept(t, l)
-	at := sealingProxy(t, l, fake.VaultKey("a")) + "/chat/completions"
+	at := sealingProxy(t, l, enclave.VaultKey("a")) + "/chat/completions"
 	good := func() {
 		t.Helper()
 		b.set(nil, false)
@@ -136,10 +137,10 @@ func TestP06TheProxyRefusesAnAnswerThatIsNotForItsRequest(t *testing.T) {
 // TestP06TheProxyRefusesReorderedAnswers: two requests at once get each other's answers, and refuse them.
 func TestP06TheProxyRefusesReorderedAnswers(t *testing.T) {
 	t.Parallel()
-	l := runSealedLab(t, fake.VaultKey("a"))
+	l := runSealedLab(t, enclave.VaultKey("a"))
 	l.provider.Behave(fake.Behaviour{JSON: `{"price":"` + sealedReply + `"}`})
 	b := intercept(t, l)
-	at := sealingProxy(t, l, fake.VaultKey("a")) + "/chat/completions"
+	at := sealingProxy(t, l, enclave.VaultKey("a")) + "/chat/completions"
 	first, second := make(chan []byte, 1), make(chan []byte, 1)
 	var turn sync.Mutex
 	n := 0

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/fake/enclave"
 	"bardo.money/gateway/e2e/gateway"
 )
 
@@ -19,7 +20,7 @@ type sealedLab struct {
 	*gateway.Gateway
 
 	provider, open *fake.Server
-	vault          *fake.Vault
+	vault          *enclave.Vault
 	events, log    string // files
 }
 
@@ -37,7 +38,7 @@ providers:
 func runSealedLab(t *testing.T, keys ...string) *sealedLab {
 	t.Helper()
 	dir := t.TempDir()
-	l := &sealedLab{vault: fake.NewVault("a"), events: filepath.Join(dir, "events.jsonl"), log: filepath.Join(dir, "log")}
+	l := &sealedLab{vault: enclave.NewVault("a"), events: filepath.Join(dir, "events.jsonl"), log: filepath.Join(dir, "log")}
 	l.provider = fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "vault", Vault: l.vault})
 	l.open = fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "open"})
 	log, err := os.Create(l.log)
@@ -81,7 +82,7 @@ func (l *sealedLab) leaked(t *testing.T) bool {
 // TestP06TheProvidersLegCarriesCiphertextAlone: as JSON and as a stream, in each dialect; the enclave reads the request, and the client the answer.
 func TestP06TheProvidersLegCarriesCiphertextAlone(t *testing.T) {
 	t.Parallel()
-	l := runSealedLab(t, fake.VaultKey("a"))
+	l := runSealedLab(t, enclave.VaultKey("a"))
 	l.provider.Behave(fake.Behaviour{JSON: `{"price":"` + sealedReply + `"}`})
 	for _, stream := range []bool{false, true} {
 		got := l.Do(t, auction(stream))
@@ -136,7 +137,7 @@ func TestP06WithoutAKeyNothingIsSent(t *testing.T) {
 // TestP06AnAnswerThatIsNotForThisRequestIsRefused: replayed, swapped, changed, and plain answers; each with its event.
 func TestP06AnAnswerThatIsNotForThisRequestIsRefused(t *testing.T) {
 	t.Parallel()
-	l := runSealedLab(t, fake.VaultKey("a"))
+	l := runSealedLab(t, enclave.VaultKey("a"))
 	key := l.CreateKey(t, "--name", "k", "--balance-usd", "1").Key
 	first := []byte(nil)
 	change := func(f func(o map[string]any)) func([]byte) []byte {
@@ -202,7 +203,7 @@ func TestP06AnAnswerThatIsNotForThisRequestIsRefused(t *testing.T) {
 // TestP06KeysRotate: the enclave's second pinned key is used once it has not the first any more; a key that is not pinned is never used; a reload changes them.
 func TestP06KeysRotate(t *testing.T) {
 	t.Parallel()
-	l := runSealedLab(t, fake.VaultKey("a"), fake.VaultKey("b"))
+	l := runSealedLab(t, enclave.VaultKey("a"), enclave.VaultKey("b"))
 	l.vault.Rotate("b")
 	got := l.Do(t, auction(false))
 	if got.Status != http.StatusOK || len(l.provider.Generations()) != 2 || len(l.vault.Opened()) != 1 {
@@ -212,7 +213,7 @@ func TestP06KeysRotate(t *testing.T) {
 	if got := l.Do(t, auction(true)); got.Status == http.StatusOK || len(l.vault.Opened()) != 1 {
 		t.Errorf("without a pinned key: %d %s", got.Status, got.Body)
 	}
-	l.Configure(t, gateway.Options{Config: sealedConfig(l, fake.VaultKey("c"))})
+	l.Configure(t, gateway.Options{Config: sealedConfig(l, enclave.VaultKey("c"))})
 	if err := l.Reload(); err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +226,7 @@ func TestP06KeysRotate(t *testing.T) {
 // TestP06SealedAnswersOfSlowEnclavesAreWaitedFor: a stream gets heartbeats until the whole answer can be opened.
 func TestP06SealedAnswersOfSlowEnclavesAreWaitedFor(t *testing.T) {
 	t.Parallel()
-	l := runSealedLab(t, fake.VaultKey("a"))
+	l := runSealedLab(t, enclave.VaultKey("a"))
 	l.provider.Behave(fake.Behaviour{JSON: `{"price":"` + sealedReply + `"}`, Piece: 3, Gap: 20 * time.Millisecond})
 	if got := l.Do(t, auction(true)); got.Status != http.StatusOK || !strings.Contains(got.Body, "[DONE]") {
 		t.Errorf("%d %s", got.Status, got.Body)

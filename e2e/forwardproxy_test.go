@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/fake/testca"
 	"bardo.money/gateway/e2e/gateway"
 )
 
@@ -116,7 +117,7 @@ func (p *forwardProxy) seen() []string {
 // directly. A provider that the proxy refuses is replaced by another.
 func TestB13ProvidersAreReachedThroughAProxy(t *testing.T) {
 	t.Parallel()
-	ca, proxy := fake.NewCA(t), startProxy(t)
+	ca, proxy := testca.New(t), startProxy(t)
 	far := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "far", CA: ca})
 	near := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "near", CA: ca})
 	plain := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "plain"})

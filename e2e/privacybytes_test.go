@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/fake/enclave"
 	"bardo.money/gateway/e2e/gateway"
 )
 
@@ -115,7 +116,7 @@ func runMixedLab(t *testing.T) *mixedLab {
 			cfg.Vendor = fake.Venice
 		}
 		if name == "vault" {
-			cfg.Vault = fake.NewVault("a")
+			cfg.Vault = enclave.NewVault("a")
 		}
 		l.fakes[name] = fake.Start(t, cfg)
 	}
@@ -136,7 +137,7 @@ providers:
   venice: {base_url: %q, api_key: %s, models: [%s]}
   custom:
 %s%s%s`, l.events, veniceURL, veniceKey, model(2, ", tee_attested"), section("open", "", model(1, "")), section("second", ", private: true", model(3, "")),
-		section("vault", ", private: true, e2ee_keys: ["+fake.VaultKey("a")+"]", model(4, ", tee_attested, e2ee")))})
+		section("vault", ", private: true, e2ee_keys: ["+enclave.VaultKey("a")+"]", model(4, ", tee_attested, e2ee")))})
 	return l
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/fake/enclave"
 	"bardo.money/gateway/e2e/gateway"
 )
 
@@ -121,9 +122,9 @@ func TestP04ARequestThatBreaksAConstraintOfItsTierIsRefusedByName(t *testing.T) 
 // TestP04SealedTasksHoldNeitherToolsNorFiles: where nobody decrypts, nobody calls tools.
 func TestP04SealedTasksHoldNeitherToolsNorFiles(t *testing.T) {
 	t.Parallel()
-	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Vault: fake.NewVault("a")})
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Vault: enclave.NewVault("a")})
 	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{
-		{ID: "vault", Fake: p, Models: []gateway.Model{{ID: "m", Price: "{input: 1, output: 2}", More: "capabilities: [tools, e2ee, structured_outputs, vision]"}}, More: "private: true, e2ee_keys: [" + fake.VaultKey("a") + "]"},
+		{ID: "vault", Fake: p, Models: []gateway.Model{{ID: "m", Price: "{input: 1, output: 2}", More: "capabilities: [tools, e2ee, structured_outputs, vision]"}}, More: "private: true, e2ee_keys: [" + enclave.VaultKey("a") + "]"},
 	}})
 	for _, row := range []struct{ body, constraint string }{
 		{tierBody(false, asSchema, aTool), "tool_calling_allowed"},

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/fake/enclave"
 	"bardo.money/gateway/e2e/gateway"
 	"bardo.money/gateway/internal/seedtest"
 	"bardo.money/gateway/policy/e2ee"
@@ -24,17 +25,17 @@ type tamperLab struct {
 	*gateway.Gateway
 
 	venice, vault, open *fake.Server
-	in                  *fake.Vault
+	in                  *enclave.Vault
 	signed, sealed      *tamperer
 	events, audit, log  string // files
 }
 
 func runTamperLab(t *testing.T, shape string) *tamperLab {
 	t.Helper()
-	dir, enclave := t.TempDir(), fake.NewEnclave("venice")
+	dir, signer := t.TempDir(), enclave.New("venice")
 	l := &tamperLab{
-		in: fake.NewVault("a"), signed: startTamperer(t), sealed: startTamperer(t), events: filepath.Join(dir, "events.jsonl"), audit: filepath.Join(dir, "audit.jsonl"), log: filepath.Join(dir, "log"),
-		venice: fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "venice", Vendor: fake.Venice, Enclave: enclave}), open: fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "open"}),
+		in: enclave.NewVault("a"), signed: startTamperer(t), sealed: startTamperer(t), events: filepath.Join(dir, "events.jsonl"), audit: filepath.Join(dir, "audit.jsonl"), log: filepath.Join(dir, "log"),
+		venice: fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "venice", Vendor: fake.Venice, Enclave: signer}), open: fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "open"}),
 	}
 	l.vault = fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "vault", Vault: l.in})
 	l.signed.to, l.sealed.to = strings.TrimSuffix(l.venice.URL, "/v1"), strings.TrimSuffix(l.vault.URL, "/v1")
@@ -61,7 +62,7 @@ providers:
   custom:
     - {id: vault, endpoints: [%q], api_key: %s, private: true, e2ee_keys: [%s], models: [{id: hidden, price: {input: 1, output: 2}, capabilities: [e2ee, structured_outputs]}]}
     - {id: open, endpoints: [%q], api_key: %s, models: [{id: sealed, price: {input: 3, output: 6}, capabilities: [structured_outputs]}, {id: hidden, price: {input: 3, output: 6}, capabilities: [structured_outputs]}]}
-`, l.events, l.audit, l.signed.URL+"/v1", l.venice.Key, enclave.PublicKey(), enclave.Measurement, enclaveModel, l.sealed.URL+"/v1", l.vault.Key, fake.VaultKey("a"), l.open.URL, l.open.Key)})
+`, l.events, l.audit, l.signed.URL+"/v1", l.venice.Key, signer.PublicKey(), signer.Measurement, enclaveModel, l.sealed.URL+"/v1", l.vault.Key, enclave.VaultKey("a"), l.open.URL, l.open.Key)})
 	return l
 }
 
@@ -189,7 +190,7 @@ func filesBelow(t *testing.T, dir string) map[string][]byte {
 // TestP06NoSealedAnswerThatWasTamperedWithIsOpened: of answers to requests that the gateway has encrypted, and of those that clients have.
 func TestP06NoSealedAnswerThatWasTamperedWithIsOpened(t *testing.T) {
 	t.Parallel()
-	pinned, err := e2ee.ParseKey(fake.VaultKey("a"))
+	pinned, err := e2ee.ParseKey(enclave.VaultKey("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +305,7 @@ func TestP06ASealedRequestThatWasTamperedWithIsNotOpened(t *testing.T) {
 	t.Parallel()
 	keys := map[string]*e2ee.Key{}
 	for _, name := range []string{"a", "b"} {
-		k, err := e2ee.ParseKey(fake.VaultKey(name))
+		k, err := e2ee.ParseKey(enclave.VaultKey(name))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/fake/enclave"
 	"bardo.money/gateway/e2e/gateway"
 	"bardo.money/gateway/policy/e2ee"
 )
@@ -131,8 +132,8 @@ func TestE02ASessionServesItsSubsystemsAlone(t *testing.T) {
 // TestE02ASessionOfCertainToolsSendsNothingSealed: nobody between the two ends could see which tools such a request has.
 func TestE02ASessionOfCertainToolsSendsNothingSealed(t *testing.T) {
 	t.Parallel()
-	l := runSealedLab(t, fake.VaultKey("a"))
-	pinned, err := e2ee.ParseKey(fake.VaultKey("a"))
+	l := runSealedLab(t, enclave.VaultKey("a"))
+	pinned, err := e2ee.ParseKey(enclave.VaultKey("a"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"testing"
 
-	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/fake/enclave"
 )
 
 // tamperer stands between a gateway and an enclave, and changes what comes back.
@@ -297,7 +297,7 @@ func (a *tampered) tamperSigned(r *rand.Rand) string {
 	signed, _ := json.Marshal(o) // in the canonical form
 	o["signature"] = signature
 	if r.IntN(2) == 0 {
-		o["signature"] = base64.StdEncoding.EncodeToString(ed25519.Sign(fake.NewEnclave("a stranger").Key, signed))
+		o["signature"] = base64.StdEncoding.EncodeToString(ed25519.Sign(enclave.New("a stranger").Key, signed))
 	}
 	whole, _ := json.Marshal(o) // of what was JSON
 	place.Set(receiptOf, base64.StdEncoding.EncodeToString(whole))

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/fake/enclave"
 	"bardo.money/gateway/e2e/gateway"
 	"bardo.money/gateway/internal/proctest"
 	"bardo.money/gateway/internal/seedtest"
@@ -40,14 +41,14 @@ type account struct {
 type thiefLab struct {
 	*keepers
 
-	enclave  *fake.Enclave
+	enclave  *enclave.Enclave
 	venice   *fake.Server
 	accounts []*account
 }
 
 func runThiefLab(t *testing.T, shape string) *thiefLab {
 	t.Helper()
-	l := &thiefLab{keepers: &keepers{openai: fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "own-openai"})}, enclave: fake.NewEnclave("venice")}
+	l := &thiefLab{keepers: &keepers{openai: fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "own-openai"})}, enclave: enclave.New("venice")}
 	l.venice = fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "venice", Vendor: fake.Venice, Enclave: l.enclave})
 	plain := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "plain"})
 	plain.Behave(fake.Behaviour{Thoughts: []fake.Thought{{Text: "it thinks"}}})

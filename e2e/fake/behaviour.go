@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"bardo.money/gateway/e2e/fake/enclave"
 )
 
 // Behaviour is how the fake answers one request. The zero value is a healthy provider that says a short sentence.
@@ -53,8 +55,8 @@ type Behaviour struct {
 	Raw        *Raw          // answers with exactly this
 	Header     []string      // "name: value" is added to a successful answer's headers, "-name" leaves out one of the provider's own
 
-	Sealed func([]byte) []byte // changes the sealed answer of a vault
-	Forge  func(*Receipt)      // changes the receipt of an enclave before it is signed and sent
+	Sealed func([]byte) []byte    // changes the sealed answer of a vault
+	Forge  func(*enclave.Receipt) // changes the receipt of an enclave before it is signed and sent
 
 	// How it breaks.
 	Break Break

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/fake/testca"
 )
 
 const (
@@ -419,7 +420,7 @@ func TestShapesDoNotChangeTheMeaning(t *testing.T) {
 
 func TestTLSWithItsOwnAuthority(t *testing.T) {
 	t.Parallel()
-	ca := fake.NewCA(t)
+	ca := testca.New(t)
 	s := fake.Start(t, fake.Config{Dialect: fake.OpenAI, CA: ca})
 	if !strings.HasPrefix(s.URL, "https://127.0.0.1:") {
 		t.Fatal(s.URL)

@@ -5,7 +5,6 @@ package fake
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -20,7 +19,10 @@ import (
 	"time"
 
 	"bardo.money/gateway/e2e/fake/check"
+	"bardo.money/gateway/e2e/fake/enclave"
+	"bardo.money/gateway/e2e/fake/promptcache"
 	"bardo.money/gateway/e2e/fake/sigv4"
+	"bardo.money/gateway/e2e/fake/testca"
 )
 
 // Dialect is a provider's wire format.
@@ -36,25 +38,25 @@ const (
 // Config says which provider to play. The zero value of every field but Dialect works.
 type Config struct {
 	Dialect  Dialect
-	Name     string     // prefix of its request ids; "": the dialect
-	Key      string     // the credential it accepts; "": "sk-fake-" and the name
-	Keys     []string   // further ones
-	AWS      *sigv4.Key // Bedrock: the credentials that it accepts in signatures
-	Admin    string     // Venice: the key that manages keys; "": it has no such API
-	Models   []string   // models it has; nil: any
-	Vendor   Vendor     // whose API it is, where that differs from its dialect's; "": the dialect's own
-	NoLegacy bool       // OpenAI: it has no /completions
-	Allow    []string   // top-level parameters that it takes beyond the real provider's (vLLM's top_k, …)
-	Only     []string   // OpenAI: models that it serves in Responses alone
-	Signer   string     // Anthropic: whose signatures it gives and takes; "": one that all such fakes share; see Unsigned
-	Betas    []string   // Anthropic: beta flags it knows; nil: any that looks like one
-	Addr     string     // "": a free port of 127.0.0.1
-	CA       *CA        // not nil: serves TLS (HTTP/1.1 and HTTP/2) with a certificate of this authority
-	MinCache int        // > 0: it caches the beginnings of prompts from so many tokens on, as its dialect's provider does, and reports it
-	Batches  bool       // it answers batches; without, it only stores them
-	Enclave  *Enclave   // not nil: it signs its answers for those who ask
-	Vault    *Vault     // not nil: it opens sealed requests
-	Bench    *Bench     // not nil: answers with bytes rendered in advance, checks and records nothing
+	Name     string           // prefix of its request ids; "": the dialect
+	Key      string           // the credential it accepts; "": "sk-fake-" and the name
+	Keys     []string         // further ones
+	AWS      *sigv4.Key       // Bedrock: the credentials that it accepts in signatures
+	Admin    string           // Venice: the key that manages keys; "": it has no such API
+	Models   []string         // models it has; nil: any
+	Vendor   Vendor           // whose API it is, where that differs from its dialect's; "": the dialect's own
+	NoLegacy bool             // OpenAI: it has no /completions
+	Allow    []string         // top-level parameters that it takes beyond the real provider's (vLLM's top_k, …)
+	Only     []string         // OpenAI: models that it serves in Responses alone
+	Signer   string           // Anthropic: whose signatures it gives and takes; "": one that all such fakes share; see Unsigned
+	Betas    []string         // Anthropic: beta flags it knows; nil: any that looks like one
+	Addr     string           // "": a free port of 127.0.0.1
+	CA       *testca.CA       // not nil: serves TLS (HTTP/1.1 and HTTP/2) with a certificate of this authority
+	MinCache int              // > 0: it caches the beginnings of prompts from so many tokens on, as its dialect's provider does, and reports it
+	Batches  bool             // it answers batches; without, it only stores them
+	Enclave  *enclave.Enclave // not nil: it signs its answers for those who ask
+	Vault    *enclave.Vault   // not nil: it opens sealed requests
+	Bench    *Bench           // not nil: answers with bytes rendered in advance, checks and records nothing
 }
 
 // checked are the settings that decide what is refused.
@@ -78,7 +80,7 @@ type Server struct {
 	given   sync.Map // see anthropic
 	keeper  keeper
 	batcher batcher
-	cache   promptCache
+	cache   *promptcache.Cache
 	account account
 	issued  issued
 
@@ -181,7 +183,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		cfg.Addr = "127.0.0.1:0"
 	}
 	s := &Server{
-		Key: cfg.Key, cfg: cfg, log: newLog(), cache: promptCache{least: cfg.MinCache, known: map[[sha256.Size]byte]bool{}}, stopped: make(chan struct{}), served: make(chan struct{}),
+		Key: cfg.Key, cfg: cfg, log: newLog(), cache: promptcache.New(cfg.MinCache, cfg.Dialect == Anthropic), stopped: make(chan struct{}), served: make(chan struct{}),
 		byModel: map[string]Behaviour{}, byKey: map[string]Behaviour{}, byPath: map[string]Behaviour{}, since: map[string]time.Time{}, queues: map[string][]Behaviour{},
 	}
 	if _, known := vendors[cfg.Vendor]; cfg.Vendor != "" && !known {
@@ -212,7 +214,7 @@ func (s *Server) listen(ctx context.Context) error {
 	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: time.Minute}
 	if s.cfg.CA != nil {
 		scheme = "https"
-		s.http.TLSConfig = s.cfg.CA.serverConfig()
+		s.http.TLSConfig = s.cfg.CA.ServerConfig()
 		l = tls.NewListener(l, s.http.TLSConfig)
 	}
 	s.URL = scheme + "://" + l.Addr().String() + s.root()
@@ -368,14 +370,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	p.id = requestID(s.cfg.Dialect, s.cfg.Name, p.n)
 	inside := rec
 	if s.cfg.Vault != nil {
-		of, refused := s.cfg.Vault.open(body)
+		of, refused := s.cfg.Vault.Open(body)
 		switch {
 		case refused != nil:
 			p.refuse(refused)
 			return
 		case of != nil:
 			opened := *rec
-			opened.Body, opened.Path, inside = of.body, strings.Replace(rec.Path, "/e2ee/", "/", 1), &opened
+			opened.Body, opened.Path, inside = of.Body, strings.Replace(rec.Path, "/e2ee/", "/", 1), &opened
 			p.api = s.apiOn(opened.Path)
 			out := &sealer{ResponseWriter: w, of: of, change: b.Sealed}
 			p.w, p.sealed = out, true
@@ -418,8 +420,8 @@ func (s *Server) route(a api, r *Request) outcome {
 		}
 		q, e := a.read(r.Header, r.Body, &s.cfg)
 		if e == nil && s.cfg.MinCache > 0 {
-			u := s.cache.serve(s.cfg.Dialect, r.Body)
-			q.prompt = &u
+			u := s.cache.Serve(r.Body)
+			q.prompt = &Usage{Input: u.Input, Cached: u.Cached, CacheWrite5m: u.Write5m, CacheWrite1h: u.Write1h}
 		}
 		return outcome{asked: q, refused: e}
 	case s.cfg.Dialect == OpenAI && path == "/responses/input_tokens" && r.Method == http.MethodPost:

@@ -1,4 +1,4 @@
-package fake
+package enclave
 
 import (
 	"crypto/ed25519"
@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"net/http"
 	"strings"
 	"time"
 )
@@ -17,8 +16,8 @@ type Enclave struct {
 	Measurement string
 }
 
-// NewEnclave is an enclave with keys that follow from its name.
-func NewEnclave(name string) *Enclave {
+// New is an enclave with keys that follow from its name.
+func New(name string) *Enclave {
 	seed := sha256.Sum256([]byte("enclave " + name))
 	return &Enclave{Key: ed25519.NewKeyFromSeed(seed[:]), Measurement: strings.Repeat(hex.EncodeToString(seed[:16]), 3)}
 }
@@ -42,26 +41,13 @@ type Receipt struct {
 	Late   func(value string) (h []string) // the values of trailers that a body is followed by, and a stream in addition; a body with any has no length
 }
 
-// attests reports whether the answer has to be signed.
-func (p *player) attests() bool {
-	return p.s.cfg.Enclave != nil && strings.EqualFold(p.rec.Header.Get("X-Venice-Attestation"), "required")
+// Receipt returns the receipt of a body with the hash sum, for a request with a nonce and a model.
+func (e *Enclave) Receipt(nonce, model string, sum []byte) *Receipt {
+	return &Receipt{Measurement: e.Measurement, Nonce: nonce, Model: model, Hash: hex.EncodeToString(sum), At: time.Now(), Key: e.Key}
 }
 
-// receipt is the receipt of a body.
-func (p *player) receipt(sum []byte) *Receipt {
-	e := p.s.cfg.Enclave
-	r := &Receipt{
-		Measurement: e.Measurement, Nonce: p.rec.Header.Get("X-Venice-Attestation-Nonce"), Model: p.rec.Model, Hash: hex.EncodeToString(sum),
-		At: time.Now(), Key: e.Key,
-	}
-	if p.b.Forge != nil {
-		p.b.Forge(r)
-	}
-	return r
-}
-
-// value signs a receipt and writes it as a header's value. The canonical form of such an object is what encoding/json makes of a map.
-func (r *Receipt) value() string {
+// Value signs a receipt and writes it as a header's value. The canonical form of such an object is what encoding/json makes of a map.
+func (r *Receipt) Value() string {
 	o := map[string]any{
 		"enclave_measurement": r.Measurement, "nonce": r.Nonce, "timestamp": r.At.UnixMilli(), "model_id": r.Model, "response_hash": r.Hash, "debug_mode": r.Debug,
 	}
@@ -76,47 +62,4 @@ func (r *Receipt) value() string {
 		value = r.Header(value)
 	}
 	return value
-}
-
-const receiptHeader = "X-Venice-Attestation-Receipt"
-
-// sign puts the receipt of a body into the headers. late are trailers that follow.
-func (p *player) sign(body []byte) (late []string) {
-	sum := sha256.Sum256(body)
-	r := p.receipt(sum[:])
-	value := r.value()
-	sent := []string{value}
-	if r.Sent != nil {
-		sent = r.Sent(value)
-	}
-	for _, v := range sent {
-		p.w.Header().Add(receiptHeader, v)
-	}
-	if r.Late != nil {
-		late = r.Late(value)
-	}
-	return late
-}
-
-// signStream puts the receipt of what was streamed into the trailers.
-func (p *player) signStream() {
-	if p.sum == nil || p.err != nil && p.b.Break.Kind != Stop {
-		return
-	}
-	r := p.receipt(p.sum.Sum(nil))
-	value := r.value()
-	sent := []string{value}
-	if r.Sent != nil {
-		sent = r.Sent(value)
-	}
-	if r.Late != nil {
-		sent = append(sent, r.Late(value)...)
-	}
-	p.trail(sent)
-}
-
-func (p *player) trail(values []string) {
-	for _, v := range values {
-		p.w.Header().Add(http.TrailerPrefix+receiptHeader, v)
-	}
 }

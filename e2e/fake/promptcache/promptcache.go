@@ -1,7 +1,9 @@
-package fake
+// Package promptcache plays a provider's cache of prompts: it says how many tokens of a request were read from the cache and written to it.
+package promptcache
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"sync"
@@ -9,14 +11,23 @@ import (
 	"bardo.money/gateway/internal/rawjson"
 )
 
-// promptCache is a provider's cache of the beginnings of prompts. It counts four bytes of JSON as a token. Safe for concurrent use.
-type promptCache struct {
-	least int // tokens of the shortest beginning that is kept
+// Cache is a provider's cache of the beginnings of prompts. It counts four bytes of JSON as a token. Safe for concurrent use.
+type Cache struct {
+	least  int  // tokens of the shortest beginning that is stored
+	marked bool // as Anthropic's, which stores the beginnings that a request marks; else as OpenAI's, which stores all
 
 	mu     sync.Mutex
-	known  map[[sha256.Size]byte]bool // Anthropic: beginnings that ended at a mark
-	before [][]byte                   // OpenAI: every prompt
+	known  map[[sha256.Size]byte]bool // marked: beginnings that ended at a mark
+	before [][]byte                   // else: every prompt
 }
+
+// New returns an empty cache that stores beginnings of at least so many tokens. marked is whether a request marks them, as in Anthropic's Messages.
+func New(least int, marked bool) *Cache {
+	return &Cache{least: least, marked: marked, known: map[[sha256.Size]byte]bool{}}
+}
+
+// Usage is a request's input in tokens. Input is what was neither read nor written.
+type Usage struct{ Input, Cached, Write5m, Write1h int }
 
 // segment is one block of a prompt.
 type segment struct {
@@ -25,8 +36,8 @@ type segment struct {
 }
 
 // prompt is what a request has a model read, in the order in which the provider caches it.
-func (d Dialect) prompt(o object) (head string, segments []segment) {
-	if d == Anthropic {
+func (c *Cache) prompt(o rawjson.Object) (head string, segments []segment) {
+	if c.marked {
 		return anthropicPrompt(o)
 	}
 	for _, key := range []string{"tools", "instructions", "messages", "input"} {
@@ -39,7 +50,7 @@ func (d Dialect) prompt(o object) (head string, segments []segment) {
 
 // anthropicPrompt is the tools, the system prompt and the messages. What a request says of thinking and of the choice of a tool
 // stands before its messages: another value of either makes other messages of them.
-func anthropicPrompt(o object) (head string, segments []segment) {
+func anthropicPrompt(o rawjson.Object) (head string, segments []segment) {
 	add := func(role string, raw json.RawMessage) {
 		for _, block := range elements(raw) {
 			segments = append(segments, blockOf(role, block))
@@ -52,7 +63,7 @@ func anthropicPrompt(o object) (head string, segments []segment) {
 		add(m.Str("role"), m["content"])
 	}
 	if o.Has("cache_control") { // the API marks the last block itself
-		segments[len(segments)-1].ttl = or(o.Object("cache_control").Str("ttl"), "5m")
+		segments[len(segments)-1].ttl = cmp.Or(o.Object("cache_control").Str("ttl"), "5m")
 	}
 	return o.Str("model"), segments
 }
@@ -61,11 +72,11 @@ func anthropicPrompt(o object) (head string, segments []segment) {
 func blockOf(role string, raw json.RawMessage) segment {
 	b, err := rawjson.Parse(raw)
 	if err != nil {
-		b = object{"type": json.RawMessage(`"text"`), "text": raw}
+		b = rawjson.Object{"type": json.RawMessage(`"text"`), "text": raw}
 	}
 	s := segment{}
 	if b.Has("cache_control") {
-		s.ttl = or(b.Object("cache_control").Str("ttl"), "5m")
+		s.ttl = cmp.Or(b.Object("cache_control").Str("ttl"), "5m")
 	}
 	delete(b, "cache_control")
 	text, _ := json.Marshal(b) // of what was parsed
@@ -87,14 +98,14 @@ func compacted(raw json.RawMessage) []byte {
 	return b.Bytes()
 }
 
-// serve is the usage of a request's input, and keeps its beginnings for those that follow.
-func (c *promptCache) serve(d Dialect, body []byte) Usage {
+// Serve returns the usage of a request's input, and stores its beginnings for those that follow.
+func (c *Cache) Serve(body []byte) Usage {
 	o, _ := rawjson.Parse(body) // it was checked
-	head, segments := d.prompt(o)
+	head, segments := c.prompt(o)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if d == Anthropic {
-		return c.marked(head, segments)
+	if c.marked {
+		return c.atMarks(head, segments)
 	}
 	return c.automatic(head, segments)
 }
@@ -102,8 +113,8 @@ func (c *promptCache) serve(d Dialect, body []byte) Usage {
 // lookBack is how many blocks before a mark Anthropic looks for what it knows.
 const lookBack = 20
 
-// marked is Anthropic's: it keeps what ends at a mark, and finds it again up to lookBack blocks before a later one.
-func (c *promptCache) marked(head string, segments []segment) (u Usage) {
+// atMarks is Anthropic's: it keeps what ends at a mark, and finds it again up to lookBack blocks before a later one.
+func (c *Cache) atMarks(head string, segments []segment) (u Usage) {
 	sums := make([][sha256.Size]byte, len(segments))
 	ends := make([]int, len(segments))
 	sum, size := sha256.Sum256([]byte(head)), 0
@@ -129,9 +140,9 @@ func (c *promptCache) marked(head string, segments []segment) (u Usage) {
 		if added := ends[i] - last; added > 0 {
 			last = ends[i]
 			if s.ttl == "1h" {
-				u.CacheWrite1h += added
+				u.Write1h += added
 			} else {
-				u.CacheWrite5m += added
+				u.Write5m += added
 			}
 		}
 	}
@@ -143,7 +154,7 @@ func (c *promptCache) marked(head string, segments []segment) (u Usage) {
 const cacheStep = 128
 
 // automatic is OpenAI's: the longest beginning that any request before had, too.
-func (c *promptCache) automatic(head string, segments []segment) (u Usage) {
+func (c *Cache) automatic(head string, segments []segment) (u Usage) {
 	text := []byte(head)
 	for _, s := range segments {
 		text = append(text, s.text...)

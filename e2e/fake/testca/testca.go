@@ -1,4 +1,5 @@
-package fake
+// Package testca makes a certificate authority for one test.
+package testca
 
 import (
 	"crypto/ecdsa"
@@ -24,8 +25,8 @@ type CA struct {
 	leaf tls.Certificate
 }
 
-// NewCA makes an authority and a certificate for 127.0.0.1, localhost, and provider.test, which does not resolve.
-func NewCA(t testing.TB) *CA {
+// New makes an authority and a certificate for 127.0.0.1, localhost, and provider.test, which does not resolve.
+func New(t testing.TB) *CA {
 	t.Helper()
 	ca, err := newCA(t.TempDir())
 	if err != nil {
@@ -64,6 +65,7 @@ func newCA(dir string) (*CA, error) {
 	return &CA{File: file, leaf: tls.Certificate{Certificate: [][]byte{leafDER}, PrivateKey: key}}, nil
 }
 
-func (c *CA) serverConfig() *tls.Config {
+// ServerConfig is the TLS configuration of a server with this certificate, for HTTP/1.1 and HTTP/2.
+func (c *CA) ServerConfig() *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{c.leaf}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 }
