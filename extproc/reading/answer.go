@@ -135,6 +135,42 @@ func (a *Answer) Total() chat.Usage {
 	return a.Count.Total(a.Report.Request.InputTokens)
 }
 
+// estimate returns the usage that is billed, if it is an estimate and the client's format is not the provider's, whose usage it would get as it is.
+func (a *Answer) estimate() (u chat.Usage, ok bool) {
+	if a.Dialect == a.Report.Request.Dialect {
+		return u, false
+	}
+	u = a.Total()
+	if a.Report.Stored != nil {
+		u = a.Report.Stored.Usage
+	} else if u.Estimated {
+		u = a.AnswersTotal().Usage
+	}
+	u.Final = true
+	return u, u.Estimated
+}
+
+// complete returns a final usage event with the estimate instead of a report without numbers. Before the end of the content it is not final.
+func (a *Answer) complete(ev *chat.Event) *chat.Event {
+	u, ok := a.estimate()
+	if !ok {
+		return ev
+	}
+	completed := *ev
+	completed.Usage = u
+	completed.Usage.Final = a.Count.Stop != ""
+	return &completed
+}
+
+// appendEstimate appends the encoded estimate of an answer that ends without a complete report.
+func (a *Answer) appendEstimate(dst []byte) []byte {
+	u, ok := a.estimate()
+	if !ok {
+		return dst
+	}
+	return a.Encoder.Append(dst, &chat.Event{Kind: chat.UsageInfo, Usage: u})
+}
+
 // Fails returns the answer's own failure: the provider's error in it, or a layer that could not read it; nil for none.
 func (a *Answer) Fails() *upstream.Failure {
 	switch {

@@ -216,8 +216,13 @@ func (a *Answer) take(ev *chat.Event) {
 	case chat.Error:
 		a.fail(ev.Err)
 		return
+	case chat.UsageInfo:
+		if ev.Usage.Final {
+			ev = a.complete(ev)
+		}
 	case chat.End:
 		a.Ended = true
+		a.Out = a.appendEstimate(a.Out)
 		a.present(ev)
 		a.attachReasoning()
 		a.End = a.Encoder.Append(a.End, ev)
