@@ -266,6 +266,40 @@ func TestARefusalByOneQuotaLeavesNothingHeldInAnother(t *testing.T) {
 	mustHold(t, l, morning, using(1000, 0))
 }
 
+// TestAQuotaThatIsUsedUpForLongIsFinal: clients' libraries do not wait for more than a minute.
+func TestAQuotaThatIsUsedUpForLongIsFinal(t *testing.T) {
+	daily := weighted(t)
+	daily.Window = 24 * time.Hour
+	l := limiter(t, Options{Rules: Rules{Quotas: []Quota{daily}}})
+	end(mustHold(t, l, morning, using(1000, 0)), morning, rule.Usage{Input: 1000})
+	midnight := morning.Truncate(24 * time.Hour).Add(24 * time.Hour)
+	for _, before := range []time.Duration{time.Minute + time.Second, time.Minute} {
+		if f := wantExceeded(t, l, midnight.Add(-before), using(1, 0), "is used up", before); f.Final != (before > time.Minute) {
+			t.Errorf("%s before its end: final is %v", before, f.Final)
+		}
+	}
+}
+
+// TestEachQuotaHoldsItsOwnAmount: a later hold changes each quota's own, and after a refusal by the first the others keep theirs.
+func TestEachQuotaHoldsItsOwnAmount(t *testing.T) {
+	input, output := weighted(t), weighted(t)
+	input.Name, input.Cost = "input", measure(t, "input_tokens")
+	output.Name, output.Cost = "output", measure(t, "output_tokens")
+	l := limiter(t, Options{Rules: Rules{Quotas: []Quota{input, output}}})
+	g := mustHold(t, l, morning, using(100, 500))
+	if err := l.Hold(t.Context(), morning, using(200, 600), g); err != nil {
+		t.Fatal(err)
+	}
+	wantExceeded(t, l, morning, using(801, 0), "quota input", time.Second)
+	wantExceeded(t, l, morning, using(0, 401), "quota output", time.Second)
+	if err := l.Hold(t.Context(), morning, using(1001, 1000), g); err == nil {
+		t.Fatal("more than the first quota")
+	}
+	mustHold(t, l, morning, using(800, 400)).Done(morning, 0, 0)
+	g.Done(morning, 0, 0)
+	mustHold(t, l, morning, using(1000, 1000)).Done(morning, 0, 0)
+}
+
 func TestReloadedQuotasKeepTheirCounters(t *testing.T) {
 	q := weighted(t)
 	l := limiter(t, Options{Rules: Rules{Quotas: []Quota{q}}})

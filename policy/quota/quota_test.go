@@ -136,6 +136,22 @@ func TestLookupsDoNotCountAgainstTokensOrSpend(t *testing.T) {
 	wantRefusal(t, l, morning, generation(p, 1, 1), fault.AllowanceExhausted, 45*time.Minute)
 }
 
+// TestLookupsHoldNothingAndReadNothing: their end ends no generation, and they are served while the spend cannot be read.
+func TestLookupsHoldNothingAndReadNothing(t *testing.T) {
+	l := limiter(t, Options{
+		Rules: Rules{MaxConcurrent: 1},
+		SpentSince: func(context.Context, policy.Account, time.Time) (policy.Micro, error) {
+			return 0, errors.New("disk full")
+		},
+	})
+	under := mustAdmit(t, l, morning, generation(ada, 0, 0))
+	look := mustAdmit(t, l, morning, &Request{Principal: limited(policy.Limits{SpendPerDay: 1}), Class: Lookup})
+	look.Done(morning, 0, 0)
+	wantRefusal(t, l, morning, generation(ada, 0, 0), fault.RateLimited, time.Second)
+	under.Done(morning, 0, 0)
+	mustAdmit(t, l, morning, generation(ada, 0, 0))
+}
+
 func TestWhoseLimitHolds(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -459,7 +475,11 @@ func TestStandingCountsNothing(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	mustAdmit(t, l, morning, generation(p, 0, 0))
+	g := mustAdmit(t, l, morning, generation(p, 0, 0))
+	g.Done(morning, 5, 0)
+	if s := l.Standing(morning, p, netip.Addr{}); s.RemainingTokens != 2 {
+		t.Errorf("after a request of 5 tokens %+v", s)
+	}
 	if s := l.Standing(morning, ada, netip.Addr{}); s != (Standing{}) {
 		t.Errorf("without an allowance %+v", s)
 	}
@@ -531,6 +551,12 @@ func TestWhetherAdmittingReads(t *testing.T) {
 	if !l.Immediate(now, generation(limited(policy.Limits{}), 0, 1)) {
 		t.Error("a key without a daily limit")
 	}
+	if !l.Immediate(now, &Request{Principal: req.Principal, Class: Lookup}) {
+		t.Error("a lookup")
+	}
+	if !limiter(t, Options{}).Immediate(now, req) {
+		t.Error("nobody else charges")
+	}
 	if l.Immediate(now, req) {
 		t.Error("the first request of a key")
 	}
@@ -545,9 +571,22 @@ func TestSpendThatCannotBeReadAdmitsNobody(t *testing.T) {
 	l := limiter(t, Options{SpentSince: func(context.Context, policy.Account, time.Time) (policy.Micro, error) { return 0, broken }})
 	req := generation(limited(policy.Limits{SpendPerDay: 10}), 0, 1)
 	wantRefusal(t, l, morning, req, fault.Unavailable, 0)
-	mustAdmit(t, l, morning, generation(ada, 0, 1)) // without a limit nothing is read
+	unlimited := mustAdmit(t, l, morning, generation(ada, 0, 1)) // nothing is read
+	unlimited.Done(morning, 0, 0)
 	broken = nil
-	mustAdmit(t, l, morning, req)
+	g := mustAdmit(t, l, morning, req)
+	broken = errors.New("disk full")
+	later := morning.Add(maxSpendingAge)
+	if err := l.Hold(t.Context(), later, generation(req.Principal, 0, 5), &g); fault.From(err).Kind != fault.Unavailable {
+		t.Errorf("a hold: %v", err)
+	}
+	broken = nil
+	other := mustAdmit(t, l, later, generation(req.Principal, 0, 9)) // beside the 1 of the admission
+	wantRefusal(t, l, later, generation(req.Principal, 0, 1), fault.BudgetExceeded, time.Second)
+	g.Done(later, 0, 0)
+	wantRefusal(t, l, later, generation(req.Principal, 0, 2), fault.BudgetExceeded, time.Second)
+	other.Done(later, 0, 0)
+	mustAdmit(t, l, later, generation(req.Principal, 0, 10))
 }
 
 func TestManyCallersAreBoundedAndTheBusyOnesKept(t *testing.T) {
