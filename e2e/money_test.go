@@ -107,6 +107,7 @@ type lastComment struct {
 	RemainingTokens  *int64       `json:"remaining_tokens"`
 	Cache            string       `json:"cache"`
 	Schema           string       `json:"schema"`
+	Degraded         string       `json:"degraded"`
 }
 
 func summaryOf(t testing.TB, got gateway.Answer) (c lastComment) {

@@ -122,7 +122,8 @@ type ProviderError struct {
 	Code       string
 	Message    string
 	Param      string
-	RetryAfter int // seconds, 0 if not said
+	RetryAfter int    // seconds, 0 if not said
+	Generated  string // what the model had written, of Groq's errors about tool calls; "" if it is not stated or long
 
 	Unusable bool // the provider reported no error, but what it sent is no answer; Status is not its own, and Message is the gateway's
 }

@@ -161,6 +161,9 @@ func (s *Summary) comment() []byte {
 		b = append(append(b, `","schema":"`...), value...)
 	}
 	b = append(b, '"')
+	if d := s.of.Degraded(s.By); len(d) > 0 { // also what only the answer lacks, unlike X-Bardo-Degraded
+		b = jsonx.AppendString(append(b, `,"degraded":`...), strings.Join(d, ","))
+	}
 	if value := s.of.VerifiedStatus(); value != "" {
 		b = jsonx.AppendString(append(b, `,"verified":`...), value)
 	}

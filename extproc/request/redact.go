@@ -16,7 +16,7 @@ func (v *View) Redact(ev *chat.Event) {
 	switch {
 	case ev.Kind == chat.Error && ev.Err != nil:
 		e := *ev.Err
-		v.Redactor().Strings(&e.Type, &e.Code, &e.Message, &e.Param)
+		v.Redactor().Strings(&e.Type, &e.Code, &e.Message, &e.Param, &e.Generated)
 		ev.Err = &e
 	case ev.Raw != nil && (ev.Kind == chat.Other || ev.Kind == chat.Extra && ev.Text == nil):
 		ev.Raw = v.Redactor().Bytes(ev.Raw)

@@ -245,7 +245,15 @@ func (f *Failure) CutFault() *fault.Fault {
 	case 503, 529:
 		return fault.New(fault.Overloaded, fmt.Sprintf("provider %s became overloaded in the middle of its answer", f.Provider), f.Cause)
 	}
-	return fault.New(fault.Upstream, fmt.Sprintf("provider %s broke off its answer", f.Provider), f.Cause)
+	public := fmt.Sprintf("provider %s broke off its answer", f.Provider)
+	if words := f.message(); words != "" && (!f.Retriable() || f.unusable()) { // about the request or the answer, not the operator's account
+		public += ": " + words
+	}
+	out := fault.New(fault.Upstream, public, f.Cause)
+	if f.Err != nil {
+		out.Generated = f.Err.Generated
+	}
+	return out
 }
 
 // Local returns the failure for an answer of Envoy's own, from its response code details, with or without the address that it tried
@@ -414,7 +422,7 @@ func callerFault(f *Failure) *fault.Fault {
 	if msg == "" {
 		msg = fmt.Sprintf("provider %s refused the request with status %d", f.Provider, f.Status)
 	}
-	return &fault.Fault{Kind: kind, Public: msg, Param: f.Err.Param, Code: codeOf(f.Err), Type: errorType(f.Err.Type), Status: f.Status}
+	return &fault.Fault{Kind: kind, Public: msg, Param: f.Err.Param, Code: codeOf(f.Err), Type: errorType(f.Err.Type), Status: f.Status, Generated: f.Err.Generated}
 }
 
 // codeOf returns a provider's own code; "" for a number, which repeats the status.

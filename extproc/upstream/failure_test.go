@@ -152,6 +152,24 @@ func TestACutStreamIsWorthARetryK47(t *testing.T) {
 	}
 }
 
+// TestACutStreamSaysWhatItsProviderSaid: only of errors about the request or the answer, without credentials.
+func TestACutStreamSaysWhatItsProviderSaid(t *testing.T) {
+	for _, tt := range []struct {
+		err  chat.ProviderError
+		want string
+	}{
+		{chat.ProviderError{Status: 400, Message: "no such tool", Generated: "{}"}, "provider p broke off its answer: no such tool"},
+		{chat.ProviderError{Status: 400, Message: "not with sk-proj-abcdef123456", Generated: "{}"}, "provider p broke off its answer: not with ***"},
+		{chat.ProviderError{Status: 502, Message: "it ended with OTHER", Unusable: true}, "provider p broke off its answer: it ended with OTHER"},
+		{chat.ProviderError{Status: 402, Message: "the account is empty"}, "provider p broke off its answer"},
+		{chat.ProviderError{Status: 500, Message: "our host db7"}, "provider p broke off its answer"},
+	} {
+		if f := Stated("p", &tt.err).CutFault(); f.Public != tt.want || f.Generated != tt.err.Generated {
+			t.Errorf("%+v ends a stream with %+v", tt.err, f)
+		}
+	}
+}
+
 func TestScrubRemovesWhatLooksLikeACredential(t *testing.T) {
 	const in = "Incorrect API key provided: sk-proj-abcdef123456, sent as Bearer abcdef, bardo_sk_0123456789"
 	out := scrub(in)

@@ -119,6 +119,7 @@ type Fault struct {
 	RetryAfter time.Duration // when to ask again, where that is known; see Wait
 	Final      bool          // a retry will not help, although it usually does for the kind
 	Details    string        // JSON object with further data for the client; "" for none. It may have content of requests, so it is never logged
+	Generated  string        // what the model had written when its provider refused it, for clients of OpenAI's format; "" for none. It is content, so it is never logged
 	Quiet      bool          // Public may quote content, or names that a model chose: logs have only the kind
 	Plain      bool          // Public contains only the gateway's own words and names, nothing of the request: the request's record has it
 	cause      error

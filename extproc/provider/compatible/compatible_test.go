@@ -68,6 +68,26 @@ func TestRefusedMembersAreLeftOut(t *testing.T) {
 	}
 }
 
+// TestReasoningOfTheHistoryIsSent: in the member that the provider reads, unless it refused it.
+func TestReasoningOfTheHistoryIsSent(t *testing.T) {
+	const body = `{"model":"m","messages":[{"role":"assistant","reasoning":"4","reasoning_details":[],"content":"4."},{"role":"user","content":"hi"}]}`
+	for _, a := range []compatible.Adapter{compatible.Groq, compatible.Cerebras, compatible.Mistral} {
+		for _, without := range []bool{false, true} {
+			req, err := wire.Dialect{}.Decode(chat.Generate, nil, "", []byte(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			to := policy.Resolution{Upstream: "m"}
+			to.Without.Thinking = without
+			call, err := a.Encode(nil, req, to, provider.Endpoint{})
+			reads := a.Name() != "mistral" && !without
+			if err != nil || strings.Contains(string(call.Body), `"reasoning":"4"`) != reads || strings.Contains(string(call.Body), "reasoning_details") {
+				t.Errorf("%s, without thinking %t: %v, %s", a.Name(), without, err, call.Body)
+			}
+		}
+	}
+}
+
 // A resource's newer API has neither deployments nor versions in its paths.
 func TestAzureAddresses(t *testing.T) {
 	for base, want := range map[string]string{

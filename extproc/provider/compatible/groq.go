@@ -1,7 +1,10 @@
 package compatible
 
 import (
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/kind"
+	"bardo.money/gateway/policy"
 )
 
 // Groq returns 400 for logprobs, logit_bias and top_logprobs (console.groq.com/docs/openai).
@@ -9,6 +12,9 @@ var Groq = Adapter{
 	kind: kind.Kind{
 		Name: "groq", Doc: "Groq: open models, on the operator's key.", BaseURL: "https://api.groq.com/openai/v1", Variables: []string{"GROQ_API_KEY"},
 		Endpoints: []kind.Endpoint{kind.Speech, kind.Transcription, kind.Translation},
+	},
+	options: func(o *openai.RequestOptions, _ *chat.Request, to *policy.Resolution) {
+		o.KeepReasoning = !to.Without.Thinking
 	},
 	refuses: []string{"logprobs", "top_logprobs", "logit_bias"},
 }

@@ -18,6 +18,9 @@ const MaxBody = 64 << 10
 // maxMessage is the maximum length of a message in characters.
 const maxMessage = 500
 
+// maxGenerated is the maximum length of a failed generation in bytes: clients parse it, so a part of it is of no use.
+const maxGenerated = 32 << 10
+
 // Parse reads the body of an answer whose status is not 2xx. It never fails: a body that is not JSON becomes the message, and one with an
 // unknown content encoding an empty message.
 func Parse(status int, h header.List, body []byte) *chat.ProviderError {
@@ -76,6 +79,9 @@ func describe(e *chat.ProviderError, v jsonx.Value) {
 	e.Type = text(firstOf(v, "type", "status"))
 	e.Message = text(firstOf(v, "message", "msg", "error_description", "title"))
 	e.Param = text(v.Get("param"))
+	if s, ok := v.Get("failed_generation").Str(); ok && len(s) <= maxGenerated {
+		e.Generated = s
+	}
 	code := v.Get("code")
 	e.Code = text(code)
 	if n, ok := code.Int(); ok {

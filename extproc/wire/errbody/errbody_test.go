@@ -26,6 +26,16 @@ var parseRows = []struct {
 		want: chat.ProviderError{Status: 400, Type: "invalid_request_error", Code: "context_length_exceeded", Message: "too long", Param: "messages"},
 	},
 	{
+		name: "Groq", status: 400,
+		body: `{"error":{"message":"wrong call","type":"invalid_request_error","code":"tool_use_failed","failed_generation":"{\"k\":1}"}}`,
+		want: chat.ProviderError{Status: 400, Type: "invalid_request_error", Code: "tool_use_failed", Message: "wrong call", Generated: `{"k":1}`},
+	},
+	{
+		name: "Groq, long", status: 400,
+		body: `{"error":{"message":"wrong call","failed_generation":"` + strings.Repeat("x", 40<<10) + `"}}`,
+		want: chat.ProviderError{Status: 400, Message: "wrong call"},
+	},
+	{
 		name: "OpenAI with nulls", status: 429, header: header.List{{Name: "retry-after", Value: "7"}},
 		body: `{"error":{"message":"slow down","type":"requests","param":null,"code":null}}`,
 		want: chat.ProviderError{Status: 429, Type: "requests", Message: "slow down", RetryAfter: 7},

@@ -83,7 +83,7 @@ func (d *Decoder) choice(number int) (*choice, int) {
 }
 
 func (d *Decoder) candidate(position int, v jsonx.Value) {
-	var content, reason, message jsonx.Value
+	var content, reason jsonx.Value
 	number, more := int64(position), false
 	for key, m := range v.Members {
 		switch string(key) {
@@ -97,10 +97,7 @@ func (d *Decoder) candidate(position int, v jsonx.Value) {
 			reason = m
 		default:
 			more = true
-			switch string(key) {
-			case finishMessage:
-				message = m
-			case groundingMetadata:
+			if string(key) == groundingMetadata {
 				d.searches = max(d.searches, length(m.Get("webSearchQueries")))
 			}
 		}
@@ -115,7 +112,7 @@ func (d *Decoder) candidate(position int, v jsonx.Value) {
 		d.candidateExtras(c, n, v)
 	}
 	if word, _ := reason.Str(); word != "" && word != "FINISH_REASON_UNSPECIFIED" {
-		d.stop(c, n, word, message)
+		d.stop(c, n, word)
 	}
 }
 
@@ -240,17 +237,17 @@ func (d *Decoder) finishCall(c *choice, n int) {
 }
 
 // stop closes the open block and emits the stop reason of the candidate. It is tool use for a turn with function calls.
-func (d *Decoder) stop(c *choice, n int, word string, message jsonx.Value) {
+func (d *Decoder) stop(c *choice, n int, word string) {
 	if c.stopped {
 		return
 	}
 	reason, whole := stopReasons[word]
 	if !whole && !d.sameDialect && (!c.open.Any || isBroken(word)) {
-		text, _ := message.Str()
-		if text == "" {
-			text = "the provider gave up its answer"
+		text := "the provider gave up its answer"
+		if isBroken(word) {
+			text = "it ended with " + word
 		}
-		d.FailWith(&chat.ProviderError{Status: http.StatusBadGateway, Type: strings.ToLower(word), Message: text})
+		d.FailWith(&chat.ProviderError{Status: http.StatusBadGateway, Type: strings.ToLower(word), Message: text, Unusable: true})
 		return
 	}
 	if c.partial != nil {

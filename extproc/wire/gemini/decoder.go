@@ -162,7 +162,7 @@ func (d *Decoder) closeWhole() {
 	}
 	for i := range d.choices {
 		if !d.choices[i].stopped {
-			d.stop(&d.choices[i], i, "STOP", jsonx.Value{})
+			d.stop(&d.choices[i], i, "STOP")
 		}
 	}
 	d.End()

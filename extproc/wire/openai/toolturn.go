@@ -104,7 +104,10 @@ func (o *RequestOptions) cutThoughtsOf(e *jsonx.Edits, d *jsonx.Doc, m jsonx.Val
 	var names []string
 	wanted := o.ReasoningContent == ReasoningContentForTools && called
 	if o.NoDetails {
-		names = append(names, keyDetails, keyReasoning)
+		names = append(names, keyDetails)
+		if !o.KeepReasoning {
+			names = append(names, keyReasoning)
+		}
 		if m.Get(keyDetails).Exists() {
 			degraded = []string{keyDetails}
 		}

@@ -42,6 +42,8 @@ type RequestOptions struct {
 	ReasoningDetails bool
 	// NoDetails is set if the provider refused the history's reasoning_details, or does not know the member.
 	NoDetails bool
+	// KeepReasoning is set if the provider reads the history's reasoning member, whatever NoDetails says.
+	KeepReasoning bool
 	// ReasoningContent is which of the history's reasoning the provider requires in reasoning_content.
 	ReasoningContent ReasoningContent
 

@@ -259,6 +259,12 @@ var failureRows = []struct {
 		want: chat.ProviderError{Status: 502, Type: "truncated", Message: "the answer broke off"},
 	},
 	{
+		name: "another message begins inside the first", status: 200, header: eventStream, req: &chat.Request{Dialect: chat.OpenAI, Stream: true},
+		body: stream(begin, begin, `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"a"}}`,
+			strings.Replace(begin, "msg_1", "msg_2", 1), over),
+		want: chat.ProviderError{Status: 502, Type: "truncated", Message: "the answer broke off"},
+	},
+	{
 		name: "a stream of nothing", status: 200, header: eventStream, req: streamed(),
 		want: chat.ProviderError{Status: 502, Type: "truncated", Message: "the answer broke off"},
 	},

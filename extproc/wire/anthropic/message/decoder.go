@@ -105,7 +105,7 @@ func (d *Decoder) frames(frames []sse.Frame, last bool) {
 // collectJSON collects a JSON answer, and reads it when it is complete. An answer in one piece is not copied.
 func (d *Decoder) collectJSON(chunk []byte, end bool) {
 	if len(d.body)+len(chunk) > maxBody {
-		d.answer.fail(&chat.ProviderError{Status: badGateway, Type: tooLarge, Message: "the answer is too large"})
+		d.answer.fail(&chat.ProviderError{Status: badGateway, Type: tooLarge, Message: "the provider's answer is too large", Unusable: true})
 		return
 	}
 	if end && len(d.body) == 0 {
@@ -123,6 +123,7 @@ type answer struct {
 	passes bool // events carry the provider's bytes: the client speaks this dialect, and requested this form
 	count  bool // the answer is a count of tokens, not a message
 	done   bool // the answer has ended or failed
+	id     string
 
 	events []chat.Event
 	arena  []byte // unescaped text of the events

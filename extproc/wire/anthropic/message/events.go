@@ -100,6 +100,10 @@ func (a *answer) frame(f *sse.Frame) {
 		a.blockStop()
 	case "message_start":
 		m := readMessage(e.message)
+		if a.isAnother(&m) {
+			a.failTruncated()
+			return
+		}
 		model = a.start(&m)
 		a.report(m.usage, false)
 	case "message_delta":
@@ -121,6 +125,15 @@ func (a *answer) frame(f *sse.Frame) {
 		model.End += f.DataAt
 	}
 	a.attachBytes(n, f.Raw, model)
+}
+
+// isAnother reports whether a message begins inside one that has not ended, as streams do whose provider began anew. The blocks of both cannot
+// be told apart; a client of this dialect gets the bytes and decides itself.
+func (a *answer) isAnother(m *message) bool {
+	id, _ := m.id.Str()
+	before := a.id
+	a.id = id
+	return !a.passes && before != "" && before != id
 }
 
 // start emits the Start event, and returns the position of the model's name in the data.

@@ -336,7 +336,7 @@ func (c *choice) find(index jsonx.Value, id string) *call {
 // sequence that a server reports, if it is a string.
 func (d *Decoder) stop(c *choice, n int, finish string, sequence jsonx.Value) {
 	if status, broke := unfinished[finish]; broke {
-		d.FailWith(&chat.ProviderError{Status: status, Type: finish, Message: "the provider gave up its answer"})
+		d.FailWith(&chat.ProviderError{Status: status, Type: finish, Message: "the provider gave up its answer", Unusable: status == http.StatusBadGateway})
 		return
 	}
 	d.CloseBlock(&c.open, n)

@@ -241,6 +241,16 @@ func TestAWholeAnswerBecomesEvents(t *testing.T) {
 			`{"id":"c1","choices":[{"message":{"tool_calls":[{"id":"x","index":0,"function":{"name":"f"}},{"id":"x","index":0,"function":{"name":"g","arguments":"{}"}}]}}]}`,
 			`start c1 |tool 0 x f|tool 1 x g|args 1 {}|close 0|close 1|stop tool|end`,
 		},
+		{
+			"the predecessor of tool_calls",
+			`{"id":"c1","choices":[{"message":{"content":"a","function_call":{"name":"f","arguments":"{}"}},"finish_reason":"function_call"}]}`,
+			`start c1 |text 0 "a"|close 0|tool 1 call_c1_1 f|args 1 {}|close 1|stop tool|end`,
+		},
+		{
+			"a message with all members, which are empty",
+			`{"id":"c1","choices":[{"message":{"content":"a","function_call":{"name":"","arguments":""},"tool_calls":null,"refusal":""},"finish_reason":""}]}`,
+			`start c1 |text 0 "a"|close 0|stop end|end`,
+		},
 		{"no finish_reason", `{"choices":[{"message":{"content":"a"}}]}`, `start  |text 0 "a"|close 0|stop end|end`},
 		{"no choices (K-93)", `{"id":"c1","choices":[]}`, `error 502 empty  the provider's answer has no choices`},
 		{"an error with status 200", `{"error":{"message":"m","code":"rate_limit_exceeded"}}`, `error 429  rate_limit_exceeded m`},

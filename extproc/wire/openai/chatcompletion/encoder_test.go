@@ -210,6 +210,11 @@ func TestErrorsAreWhatSDKsExpect(t *testing.T) {
 		{fault.NoProvider, "", "overloaded_error", `"param":null,"code":"no_provider"}`},
 		{fault.UpstreamTimeout, "", "timeout_error", `"param":null,"code":"upstream_timeout"}`},
 	}
+	refused := &fault.Fault{Kind: fault.InvalidRequest, Public: "no", Code: "tool_use_failed", Generated: `{"k":1}`}
+	const want = `{"error":{"message":"no","type":"invalid_request_error","param":null,"code":"tool_use_failed","failed_generation":"{\"k\":1}"}}`
+	if got := string(openai.Dialect{}.Error(refused, "")); got != want {
+		t.Errorf("with what was generated: %s", got)
+	}
 	for _, r := range rows {
 		f := fault.New(r.kind, `it "failed"`, nil)
 		f.Param, f.RetryAfter = r.param, time.Second

@@ -21,7 +21,11 @@ func AppendError(dst []byte, f *fault.Fault, requestID string) []byte {
 	}
 	dst = append(dst, `,"code":`...)
 	dst = jsonx.AppendString(dst, f.CodeString())
-	dst = append(wire.AppendDetails(dst, f), '}')
+	dst = wire.AppendDetails(dst, f)
+	if f.Generated != "" {
+		dst = jsonx.AppendString(append(dst, `,"failed_generation":`...), f.Generated)
+	}
+	dst = append(dst, '}')
 	if requestID != "" {
 		dst = append(dst, `,"request_id":`...)
 		dst = jsonx.AppendString(dst, requestID)

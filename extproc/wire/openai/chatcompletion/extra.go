@@ -86,7 +86,7 @@ func (d *Decoder) messageExtras(c *choice, n int, v jsonx.Value) {
 		switch string(key) {
 		case "role", "content", "reasoning_content", reasoning, reasoningDetails, "refusal", "tool_calls":
 		case "function_call": // the predecessor of tool_calls
-			if m.Kind() == jsonx.Object {
+			if !isEmptyCall(m) {
 				d.call(c, n, c.find(jsonx.Value{}, ""), jsonx.Value{}, m)
 			}
 		case annotations:
@@ -103,6 +103,13 @@ func (d *Decoder) messageExtras(c *choice, n int, v jsonx.Value) {
 			d.noteUnknown(m)
 		}
 	}
+}
+
+// isEmptyCall reports whether a function_call is none: some servers write all members of a message, this one with an empty name and no arguments.
+func isEmptyCall(v jsonx.Value) bool {
+	name, _ := v.Get("name").Str()
+	args, _ := v.Get("arguments").Str()
+	return v.Kind() != jsonx.Object || name == "" && args == ""
 }
 
 // executed emits the calls of tools that the provider ran, each in a separate block. In a stream, the result may follow the call.
