@@ -1,8 +1,10 @@
 package quota_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -525,6 +527,81 @@ func TestACounterThatCannotBeReadIsWrittenAnew(t *testing.T) {
 	if got := passed(t, []*quota.Limiter{l}, 3, time.Now(), *req(0), fault.RateLimited); len(got) != 1 {
 		t.Errorf("%d passed, want 1", len(got))
 	}
+}
+
+// TestACounterThatIsLostIsWrittenAgain: what a gateway knows of it still counts.
+func TestACounterThatIsLostIsWrittenAgain(t *testing.T) {
+	for _, lost := range [][]byte{nil, []byte("{")} {
+		m := &memory{states: map[string][]byte{}}
+		l := gateways(t, 1, quota.Options{Rules: quota.Rules{Default: policy.Limits{TokensPerHour: 10}}}, func(int) quota.Store { return m })[0]
+		now := time.Now()
+		for _, g := range passed(t, []*quota.Limiter{l}, 1, now, *req(0), "") {
+			g.Done(now, 10, 0)
+		}
+		eventually(t, func() error {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if !bytes.Contains(m.states["account:ada"], []byte(",10]")) {
+				return fmt.Errorf("the store has %s", m.states["account:ada"])
+			}
+			m.states["account:ada"] = lost
+			return nil
+		})
+		passed(t, []*quota.Limiter{l}, 1, now, *req(0), fault.AllowanceExhausted)
+		if got := l.Standing(now, ada, netip.Addr{}); got.RemainingTokens != 0 {
+			t.Errorf("%q in the store: %+v", lost, got)
+		}
+	}
+}
+
+// TestNoShareOfWhatIsUsedUp: while the store is away a gateway gives out its part of what is left, and nothing of what is used up.
+func TestNoShareOfWhatIsUsedUp(t *testing.T) {
+	m := &memory{states: map[string][]byte{}}
+	l := gateways(t, 1, quota.Options{Rules: quota.Rules{Share: 2}}, func(int) quota.Store { return m })[0]
+	now := time.Now()
+	key := func(name string, limits policy.Limits) quota.Request {
+		return quota.Request{Principal: policy.Principal{Account: policy.Account(name), Limits: limits}, Charge: 1}
+	}
+	tokens, money := key("tokens", policy.Limits{TokensPerHour: 10}), key("money", policy.Limits{SpendPerDay: 10})
+	month, over := policy.Budget{Holder: policy.OfOwner, ID: "o", PerMonth: 100}, policy.Budget{Holder: policy.OfOwner, ID: "over", PerMonth: 20}
+	for _, r := range []quota.Request{tokens, money} {
+		for _, g := range passed(t, []*quota.Limiter{l}, 1, now, r, "") {
+			g.Done(now, 10, 10)
+		}
+	}
+	l.CountBudget(now, &month, 20)
+	l.CountBudget(now, &over, 20)
+	eventually(t, func() error {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for name, used := range map[string]string{"account:tokens": ",10]", "account:money": ",10]", "budget:owner:o": ",20]", "budget:owner:over": ",20]"} {
+			if !bytes.Contains(m.states[name], []byte(used)) {
+				return fmt.Errorf("the store has %s", m.states)
+			}
+		}
+		m.lose = func() (bool, error) { return false, quota.ErrUnavailable }
+		return nil
+	})
+	if got := passed(t, []*quota.Limiter{l}, 1, now, tokens, fault.AllowanceExhausted); len(got) != 0 {
+		t.Error("tokens of an allowance that is used up")
+	}
+	if got := passed(t, []*quota.Limiter{l}, 1, now, money, fault.BudgetExceeded); len(got) != 0 {
+		t.Error("money of a limit that is used up")
+	}
+	if _, err := l.HoldBudget(t.Context(), now, &month, 41); err == nil {
+		t.Error("more than this gateway's part of the month's budget")
+	}
+	done, err := l.HoldBudget(t.Context(), now, &month, 40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done(now, 40)
+	if _, err := l.HoldBudget(t.Context(), now, &over, 1); err == nil {
+		t.Error("a part of a month's budget that is used up")
+	}
+	m.mu.Lock()
+	m.lose = nil
+	m.mu.Unlock()
 }
 
 // quotas returns rules with a quota of 1000 input tokens per day.

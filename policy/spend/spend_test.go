@@ -125,6 +125,26 @@ func TestK71ARaisedBudgetCountsAtOnce(t *testing.T) {
 }
 
 // TestWhatOthersSpentCounts: it is read at the first request, and again after a second; a charge in between is counted twice until then at most.
+// TestWhatOthersSpentInTheMonthCounts: it is read since the month's first day.
+func TestWhatOthersSpentInTheMonthCounts(t *testing.T) {
+	b := open(t, func(_ context.Context, of policy.Budget, since time.Time) (policy.Micro, error) {
+		if of.ID != "o" || !since.Equal(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)) {
+			t.Errorf("%+v since %s", of, since)
+		}
+		return 4 * usd, nil
+	})
+	budget := []policy.Budget{{Holder: policy.OfOwner, ID: "o", PerMonth: 10 * usd}}
+	var first, second spend.Hold
+	o := wantOverBudget(t, b.Hold(t.Context(), noon, budget, 6*usd+1, &first))
+	if o.Period != "month" || o.Left != 6*usd {
+		t.Errorf("%+v", o)
+	}
+	if err := b.Hold(t.Context(), noon, budget, 6*usd, &second); err != nil {
+		t.Error(err)
+	}
+	second.Done(noon, 0)
+}
+
 func TestWhatOthersSpentCounts(t *testing.T) {
 	var stored policy.Micro
 	reads := 0

@@ -55,6 +55,7 @@ func TestTogether(t *testing.T) {
 		"ManyInParallelCannotOverspend":          TestK70ManyInParallelCannotOverspend,
 		"ARaisedBudgetCountsAtOnce":              TestK71ARaisedBudgetCountsAtOnce,
 		"WhatOthersSpentCounts":                  TestWhatOthersSpentCounts,
+		"WhatOthersSpentInTheMonthCounts":        TestWhatOthersSpentInTheMonthCounts,
 		"SpendingThatCannotBeReadIsNotUnlimited": TestSpendingThatCannotBeReadIsNotUnlimited,
 		"ALaterChargeCounts":                     TestALaterChargeCounts,
 	} {
