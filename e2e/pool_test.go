@@ -10,16 +10,18 @@ import (
 	"bardo.money/gateway/internal/modeltest"
 )
 
-// TestC14KeysOfTheFreePlanShareAPool: and nobody else; nothing of a request that is an agent's, confidential or private, or has personal data, gets there. Without
-// pipeline.pool they share nothing.
+// TestC14KeysOfTheFreePlanShareAPool: and nobody else; nothing of a request that is an agent's, confidential or private, or has personal data or a user's own
+// key, gets there. Without pipeline.pool they share nothing.
 func TestC14KeysOfTheFreePlanShareAPool(t *testing.T) {
 	t.Parallel()
 	for pool, shares := range map[string]bool{"free": true, "off": false} {
 		t.Run(pool, func(t *testing.T) {
 			t.Parallel()
-			o := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+			const own = "sk-or-of-a-user"
+			o, r := fake.Start(t, fake.Config{Dialect: fake.OpenAI}), fake.Start(t, fake.Config{Vendor: fake.OpenRouter, Keys: []string{own}})
 			g := gateway.Run(t, gateway.Options{Config: quick + "models: {dir: " + modeltest.Dir(t) + "}\npipeline: {semantic: on, semantic_timeout: 10s, pool: " + pool + "}\n", Providers: []gateway.Provider{
 				{ID: "o", Fake: o, Models: models("gpt-x", ""), More: "private: true"},
+				{ID: "openrouter", Fake: r, More: "byok: true", Models: models("gpt-y", "maker/y")},
 			}})
 			keys := map[string]string{}
 			for _, name := range []string{"ann", "bob"} {
@@ -57,6 +59,7 @@ func TestC14KeysOfTheFreePlanShareAPool(t *testing.T) {
 			ownership("a privacy tier", exact("What is not logged?"), false, "X-Bardo-Privacy-Tier: private")
 			ownership("an agent's", exact("What is the price?"), false, "X-Bardo-Golem-Id: g7")
 			ownership("a subsystem's", exact("What is the risk?"), false, "X-Bardo-Subsystem: risk")
+			ownership("a user's own key", ask{dialect: fake.OpenAI, model: "gpt-y", more: `"temperature":0`, say: "Who wrote Kabale und Liebe?"}, false, "X-Bardo-Upstream-Key: "+own)
 			ownership("personal data", exact("Who is ada.lovelace@analytical.org?"), false)
 
 			question, other := plainly(ask{dialect: fake.OpenAI}, "gpt-x", "What is the speed of light?"), plainly(ask{dialect: fake.OpenAI}, "gpt-x", "What's the speed of light?")

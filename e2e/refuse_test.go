@@ -119,6 +119,7 @@ func TestOddClients(t *testing.T) {
 		{"no host", "GET /v1/models HTTP/1.1\r\n" + auth + "\r\n", 400},
 		{"two lengths", "POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\n" + auth + "Content-Length: 1\r\nContent-Length: 2\r\n\r\n{}", 400},
 		{"a length and chunks", "POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\n" + auth + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 400},
+		{"an unknown coding", "POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\n" + auth + "Transfer-Encoding: chunked, identity\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 400},
 		{"no HTTP", "hello\r\n\r\n", 400},
 	} {
 		t.Run(row.name, func(t *testing.T) {

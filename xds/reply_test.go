@@ -154,6 +154,7 @@ func TestWhatIsNotHTTPIsAnswered(t *testing.T) {
 		{"large headers", "GET /v1/models HTTP/1.1\r\nHost: x\r\nx-a: " + strings.Repeat("a", 100<<10) + "\r\n\r\n", 431},
 		{"many headers", "GET /v1/models HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("x-a: a\r\n", 300) + "\r\n", 431},
 		{"no HTTP", "\x16\x03\x01\r\n\r\n", 400},
+		{"an unknown coding", "POST /v1/messages HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, identity\r\n\r\n", 400},
 		{"two lengths", "POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -228,10 +228,11 @@ func (x *Exchange) KeepsToPrivate() bool {
 }
 
 // CacheTenant returns the tenant whose stored answers the request uses and adds to: its account, or with pooled the pool that keys of the free plan
-// share (D-31). Requests of agents, confidential or private ones, and those with personal data do not use the pool.
+// share (D-31). Requests of agents, confidential or private ones, those with personal data, and those that a user's own key may serve, whose account at
+// the provider may change its answers, do not use the pool.
 func (x *Exchange) CacheTenant(pooled bool) policy.Account {
 	p := &x.Principal
-	if !pooled || p.Tier != policy.TierFree || p.Account == "" || p.Anonymous || x.Hints.GolemID != "" || x.Hints.Subsystem != "" || x.KeepsNothing() || slices.ContainsFunc(x.Log, isPersonal) {
+	if !pooled || p.Tier != policy.TierFree || p.Account == "" || p.Anonymous || x.CallersKey || x.Hints.GolemID != "" || x.Hints.Subsystem != "" || x.KeepsNothing() || slices.ContainsFunc(x.Log, isPersonal) {
 		return p.Account // "" is the tenant of clients without a key
 	}
 	return policy.FreePool

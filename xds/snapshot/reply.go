@@ -58,6 +58,10 @@ var localReplies = []localReply{
 		from: 400, to: 499, kind: fault.InvalidRequest, openAI: "invalid_request_error", anthropic: "invalid_request_error", gemini: "INVALID_ARGUMENT",
 		message: "the request is not valid HTTP, or its headers are too large",
 	},
+	{ // a transfer coding that Envoy does not know
+		from: 501, to: 501, kind: fault.InvalidRequest, status: 400, openAI: "invalid_request_error", anthropic: "invalid_request_error", gemini: "INVALID_ARGUMENT",
+		message: "the request is not valid HTTP",
+	},
 	{
 		from: 500, to: 599, kind: fault.Unavailable, status: 503, openAI: "overloaded_error", anthropic: "overloaded_error", gemini: "UNAVAILABLE",
 		message: "the gateway is not able to answer right now; try again shortly", retryAfterSec: 1,
