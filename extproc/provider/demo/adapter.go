@@ -6,8 +6,10 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/formats"
 	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/policy"
@@ -32,6 +34,29 @@ func (Adapter) Dialect(_ policy.Resolution, _ provider.Endpoint, d chat.Dialect)
 
 // Encode passes the request unchanged, except for the edits of every attempt and the model's name.
 func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
+	call, err := a.write(buf, req, to, at)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := jsonx.Scan(call.Body)
+	if err != nil {
+		return nil, fault.New(fault.Internal, "the request could not be written for this provider", err)
+	}
+	for _, name := range ignored {
+		if v := doc.Get(name); !v.IsNull() && string(v.Raw) != "false" {
+			call.Degraded = wire.AppendDegraded(call.Degraded, name)
+		}
+	}
+	return call, nil
+}
+
+// ignored are the request members of both formats that have no effect on an answer by fixed rules.
+var ignored = []string{
+	"audio", "frequency_penalty", "logit_bias", "logprobs", "min_p", "prediction", "presence_penalty", "repetition_penalty", "seed", "temperature", "top_k",
+	"top_logprobs", "top_p", "verbosity", "web_search_options",
+}
+
+func (a Adapter) write(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
 	if a.Dialect(to, at, req.Dialect) != req.Dialect {
 		return openai.NewCall(buf, req, at, openai.RequestOptions{Model: cmp.Or(to.Upstream, string(to.Model)), Video: slices.Contains(to.Features, policy.Video)})
 	}

@@ -20,7 +20,7 @@ func tokens(bytes int) int64 { return int64((bytes + bytesPerToken - 1) / bytesP
 
 // answer returns the demo provider's answer as events. It is a pure function of the request.
 func answer(req *chat.Request, conv *chat.Conversation) []chat.Event {
-	a := answerer{limited: req.MaxTokens > 0}
+	a := answerer{limited: req.MaxTokens > 0, stops: conv.Params.Stop}
 	a.add(chat.Event{Kind: chat.Start, ID: id(req.Doc.Bytes), Model: req.Model})
 	for a.choice = range choices(req) {
 		a.addChoice(req, conv)
@@ -47,7 +47,7 @@ func choices(req *chat.Request) int {
 
 // addChoice adds one choice. All choices are the same.
 func (a *answerer) addChoice(req *chat.Request, conv *chat.Conversation) {
-	a.index, a.remaining, a.cut = 0, req.MaxTokens, false
+	a.index, a.remaining, a.cut, a.sequence = 0, req.MaxTokens, false, ""
 	if req.Thinking {
 		a.think("The demo provider has no model, so there is nothing to think about: it repeats what it received.")
 	}
@@ -67,10 +67,13 @@ func (a *answerer) addChoice(req *chat.Request, conv *chat.Conversation) {
 	default:
 		a.addText(sentence(req, conv))
 	}
-	if a.cut {
+	switch {
+	case a.cut:
 		reason = chat.StopLength
+	case a.sequence != "":
+		reason = chat.StopSequence
 	}
-	a.add(chat.Event{Kind: chat.Stop, Reason: reason})
+	a.add(chat.Event{Kind: chat.Stop, Reason: reason, Text: []byte(a.sequence)})
 }
 
 func id(body []byte) string {
@@ -85,6 +88,8 @@ type answerer struct {
 	choice, index     int
 	remaining         int // tokens left of the limit
 	limited, cut      bool
+	stops             []string // the request's stop sequences
+	sequence          string   // the one that ended the choice; "" for none
 	output, reasoning int64
 }
 
@@ -119,7 +124,13 @@ func (a *answerer) think(text string) {
 	a.stop()
 }
 
+// addText adds a text up to the first stop sequence in it.
 func (a *answerer) addText(text string) {
+	for _, stop := range a.stops {
+		if before, _, found := strings.Cut(text, stop); found && stop != "" {
+			text, a.sequence = before, stop
+		}
+	}
 	a.output += a.words(chat.Text, text)
 	a.stop()
 }

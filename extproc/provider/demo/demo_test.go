@@ -128,6 +128,9 @@ func TestAnswersByItsRule(t *testing.T) {
 		{"a schema", chat.Anthropic, `"max_tokens":500,"output_config":{"format":{"type":"json_schema","schema":` + schema + `}},`, "hm", "start text stop end", `{"a":"x","n":4.5}`, chat.ToolCall{}, chat.StopEnd},
 		{"a tool to answer by", chat.OpenAI, `"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"respond_d","parameters":` + schema + `}}],`, "hm", "start tool stop end", "", chat.ToolCall{Name: "respond_d", Args: `{"a":"x","n":4.5}`}, chat.StopTool},
 		{"a schema in words", chat.Anthropic, `"max_tokens":500,"system":"Respond ONLY with valid JSON matching this structure:\n` + strings.ReplaceAll(schema, `"`, `\"`) + `\nDo so.",`, "hm", "start text stop end", `{"a":"x","n":4.5}`, chat.ToolCall{}, chat.StopEnd},
+		{"a stop sequence", chat.OpenAI, `"stop":["zz","; no"],`, "hm", "start text stop end", "demo provider", chat.ToolCall{}, chat.StopEnd},
+		{"a stop sequence", chat.Anthropic, `"max_tokens":500,"stop_sequences":["zz","; no"],`, "hm", "start text stop end", "demo provider", chat.ToolCall{}, chat.StopSequence},
+		{"a limit before the stop sequence", chat.OpenAI, `"max_tokens":4,"stop":"; no",`, "hm", "start text stop end", "This is", chat.ToolCall{}, chat.StopLength},
 		{"a limit", chat.OpenAI, `"max_tokens":4,`, "hm", "start text stop end", "This is", chat.ToolCall{}, chat.StopLength},
 	} {
 		for _, stream := range []string{"", `"stream":true,`} {
@@ -142,6 +145,50 @@ func TestAnswersByItsRule(t *testing.T) {
 					t.Errorf("usage %+v, want %d input tokens", usage, want)
 				}
 			})
+		}
+	}
+}
+
+// TestATextEndsBeforeTheFirstStopSequence, of several, in each choice.
+func TestATextEndsBeforeTheFirstStopSequence(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(demo.Server{})
+	t.Cleanup(s.Close)
+	for stop, want := range map[string]string{
+		`"; no"`:                         "This is Bardo's demo provider",
+		`["model","Bardo","provider"]`:   "This is This is ",
+		`["",  "nowhere", "; no model"]`: "This is Bardo's demo provider",
+		`"This"`:                         "",
+	} {
+		more := ""
+		if strings.Contains(want, "This is This is") {
+			more = `"n":2,`
+		}
+		if _, text, _, _, _ := ask(t, s.URL, chat.OpenAI, `{"model":"m",`+more+`"stop":`+stop+`,"messages":[{"role":"user","content":"x"}]}`); text != want {
+			t.Errorf("stop %s: %q, want %q", stop, text, want)
+		}
+	}
+}
+
+// TestParametersWithoutEffectAreNamed in X-Bardo-Degraded, in both formats. Those that ask for nothing are not.
+func TestParametersWithoutEffectAreNamed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		d    chat.Dialect
+		more string
+		want string
+	}{
+		{chat.OpenAI, `"logprobs":true,"top_logprobs":2,"logit_bias":{"1":2},"temperature":0,"seed":1,`, "logit_bias logprobs seed temperature top_logprobs"},
+		{chat.OpenAI, `"logprobs":false,"seed":null,"n":2,"stop":["a"],"max_tokens":9,"user":"u",`, ""},
+		{chat.Anthropic, `"max_tokens":9,"top_k":3,"temperature":1,"stop_sequences":["a"],`, "temperature top_k"},
+	} {
+		req, err := dialects[c.d].Decode(chat.Generate, header.List{{Name: "content-type", Value: "application/json"}}, "", []byte(`{"model":"m",`+c.more+`"messages":[{"role":"user","content":"x"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		call, err := demo.Adapter{}.Encode(nil, req, policy.Resolution{}, provider.Endpoint{BasePath: "/v1"})
+		if err != nil || strings.Join(call.Degraded, " ") != c.want {
+			t.Errorf("%s: %v, %v", c.more, call.Degraded, err)
 		}
 	}
 }

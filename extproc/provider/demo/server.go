@@ -3,8 +3,8 @@
 //
 // The answer names the requested model, the number of messages and tools, and the last user text. On "call TOOL {json}" it calls that tool
 // if the request declares it. For a JSON schema it returns a generated value that the schema allows, for a JSON object the same content as
-// an object. Requested thinking is one sentence. A token is counted for every four bytes. At most 1,000 bytes of a text are repeated, and n
-// sets the number of choices. Equal requests get equal answers.
+// an object. Requested thinking is one sentence. A token is counted for every four bytes. At most 1,000 bytes of a text are repeated, n
+// sets the number of choices, and a stop sequence ends a text. Equal requests get equal answers. Parameters without effect are named as degraded.
 package demo
 
 import (
