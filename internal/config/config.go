@@ -69,9 +69,9 @@ type Listen struct {
 
 // TLS names the files of a certificate.
 type TLS struct {
-	Cert     string `key:"cert" doc:"PEM file with the certificate chain."`
-	Key      string `key:"key" doc:"PEM file with the private key."`
-	ClientCA string `key:"client_ca" doc:"PEM file with the authorities whose client certificates are required."`
+	Cert     string `key:"cert" path:"file" doc:"PEM file with the certificate chain."`
+	Key      string `key:"key" path:"file" doc:"PEM file with the private key."`
+	ClientCA string `key:"client_ca" path:"file" doc:"PEM file with the authorities whose client certificates are required."`
 }
 
 // Auth configures admission.
@@ -85,15 +85,15 @@ type Auth struct {
 
 // Models configures the operator's additions to the model catalog, and the local models.
 type Models struct {
-	Catalog string   `key:"catalog" doc:"File with additions and overrides to the model catalog; beside this file, if its path is relative."`
+	Catalog string   `key:"catalog" path:"file" doc:"File with additions and overrides to the model catalog."`
 	Refresh Interval `key:"refresh" default:"1h" doc:"Interval between reads of providers' model lists; 0 or off: never."`
 
 	Embedding string `key:"embedding" default:"auto" start:"true" doc:"The local model that turns texts into vectors, by its name in bardo models local; auto: the usual one, if it is installed; off: none. Read at the start."`
 	Injection string `key:"injection" default:"auto" start:"true" doc:"The local model that finds instructions in texts; as embedding. Read at the start."`
 	Second    string `key:"second_opinion" default:"off" start:"true" doc:"A further local model that finds instructions in texts, by its name in bardo models local: it scores what models.injection and patterns are in doubt about, beside requests, and changes no verdict. Only with data_path: extproc. Read at the start."`
 	Entities  string `key:"entities" default:"off" start:"true" doc:"The local model that finds names of people and places in texts, for pipeline.pii, by its name in bardo models local; auto: the usual one, if it is installed; off: none. Read at the start."`
-	Dir       string `key:"dir" start:"true" doc:"Directory of the local models' files, beside this file if its path is relative. Without it, models in $BARDO_HOME, then those that make models installs, then share/bardo/models beside the program's directory. Read at the start."`
-	Runtime   string `key:"runtime" start:"true" doc:"ONNX Runtime library that runs the local models, beside this file if its path is relative. Without it, the one among the models' files. Read at the start."`
+	Dir       string `key:"dir" path:"file" start:"true" doc:"Directory of the local models' files. Without it, models in $BARDO_HOME, then those that make models installs, then share/bardo/models beside the program's directory. Read at the start."`
+	Runtime   string `key:"runtime" path:"file" start:"true" doc:"ONNX Runtime library that runs the local models. Without it, the one among the models' files. Read at the start."`
 	Threads   int    `key:"threads" default:"1" min:"1" max:"64" start:"true" doc:"How many texts a local model works on at a time, with a thread and its own memory each. Read at the start."`
 	Load      string `key:"load" default:"first_use" oneof:"first_use start" start:"true" doc:"When local models are read: when one is needed first, or at the start. Read at the start."`
 }
@@ -260,7 +260,7 @@ type SemanticScope struct {
 
 // DeFi configures the layer defi.
 type DeFi struct {
-	Facts     string `key:"facts" doc:"File with chains, tokens and protocols, YAML or JSON, which are added to requests that mention them; beside this file, if its path is relative. Without it, nothing is added."`
+	Facts     string `key:"facts" path:"file" doc:"File with chains, tokens and protocols, YAML or JSON, which are added to requests that mention them. Without it, nothing is added."`
 	MaxTokens int    `key:"max_tokens" default:"300" min:"50" max:"4000" doc:"Maximum number of tokens that are added to a request, as estimated from their length."`
 
 	Plans []string `key:"plans" oneof:"free pro golem" doc:"Plans of keys whose requests get them. Without it, those of every key."`
@@ -416,12 +416,12 @@ func (b *Billing) Spreads() (usual int, plans map[policy.Tier]int) {
 
 // Store configures where state is stored.
 type Store struct {
-	Ledger   Database `key:"ledger" default:"sqlite://$BARDO_HOME/bardo.db" start:"true" doc:"The ledger's database: a file of this machine, or a PostgreSQL database that gateways of several machines share, such as postgres://bardo:${PASSWORD}@host/bardo. Read at the start."`
-	Cache    string   `key:"cache" default:"memory" start:"true" doc:"Where stored answers live: memory; sqlite://$BARDO_HOME/cache.db, where they outlive a restart; or redis://user@host:port/database, rediss:// with TLS, or redis+unix:///path, where gateways share them, and where conversations were served. Encrypted, but in memory. Read at the start."`
+	Ledger   Database `key:"ledger" path:"scheme" default:"sqlite://$BARDO_HOME/bardo.db" start:"true" doc:"The ledger's database: a file of this machine, or a PostgreSQL database that gateways of several machines share, such as postgres://bardo:${PASSWORD}@host/bardo. Read at the start."`
+	Cache    string   `key:"cache" path:"scheme" default:"memory" start:"true" doc:"Where stored answers live: memory; sqlite://$BARDO_HOME/cache.db, where they outlive a restart; or redis://user@host:port/database, rediss:// with TLS, or redis+unix:///path, where gateways share them, and where conversations were served. Encrypted, but in memory. Read at the start."`
 	CacheKey Secret   `key:"cache_key" start:"true" doc:"What stored answers, and what agents store in their sessions, are encrypted with on disk, and stored answers in Redis; any text, best 32 random bytes. Without it, keys are derived from the pepper of the ledger, which lies beside it on the disk. Gateways that share a Redis need the same. After a change, stored answers are discarded, and agents' data that were encrypted with another one cannot be read; what was encrypted without one stays readable. Read at the start."`
 
 	CachePassword Secret        `key:"cache_password" start:"true" doc:"Password of the Redis of store.cache. Read at the start."`
-	CacheCA       string        `key:"cache_ca" start:"true" doc:"PEM file with the authorities that sign the certificate of a rediss:// server. Without it, those of the system. Read at the start."`
+	CacheCA       string        `key:"cache_ca" path:"file" start:"true" doc:"PEM file with the authorities that sign the certificate of a rediss:// server. Without it, those of the system. Read at the start."`
 	CacheTimeout  time.Duration `key:"cache_timeout" default:"10ms" start:"true" doc:"Time limit of a lookup in Redis; then the request goes on without it. Read at the start."`
 
 	Vectors        Vectors       `key:"vectors" default:"memory" start:"true" doc:"Where the vectors that the local model makes of tools' definitions and of stored questions are kept: memory, or a PostgreSQL database that gateways share, such as postgres://bardo:${PASSWORD}@host/bardo, which may be that of store.ledger. Encrypted there with store.cache_key. Needs data_path: extproc. Read at the start."`
@@ -429,7 +429,7 @@ type Store struct {
 
 	Limits         string        `key:"limits" default:"memory" start:"true" doc:"Where the requests, tokens and concurrent requests of callers are counted: memory, where each gateway counts alone; or redis://user@host:port/database, rediss:// with TLS, or redis+unix:///path, where gateways count together. Read at the start."`
 	LimitsPassword Secret        `key:"limits_password" start:"true" doc:"Password of the Redis of store.limits. Read at the start."`
-	LimitsCA       string        `key:"limits_ca" start:"true" doc:"PEM file with the authorities that sign the certificate of a rediss:// server. Without it, those of the system. Read at the start."`
+	LimitsCA       string        `key:"limits_ca" path:"file" start:"true" doc:"PEM file with the authorities that sign the certificate of a rediss:// server. Without it, those of the system. Read at the start."`
 	LimitsTimeout  time.Duration `key:"limits_timeout" default:"100ms" start:"true" doc:"Time limit of one step in Redis; then the request is decided as limits.when_away says. Read at the start."`
 	LimitsLease    time.Duration `key:"limits_lease" default:"30s" start:"true" doc:"How long what a gateway holds in Redis for requests under way counts after the gateway was last seen there. Read at the start."`
 }
@@ -456,15 +456,15 @@ type Deferred struct {
 // Extproc is one pair of Envoy and sidecar in split mode.
 type Extproc struct {
 	Node    string  `key:"node" doc:"Name of this pair of Envoy and sidecar. Without it, the host's name. Certificates of this machine must have it as a DNS name."`
-	Listen  Socket  `key:"listen" doc:"Where the sidecar listens for Envoy: unix:///path or host:port."`
-	Address Socket  `key:"address" doc:"The address at which Envoy reaches the sidecar, if it differs from the listen address."`
+	Listen  Socket  `key:"listen" path:"scheme" doc:"Where the sidecar listens for Envoy: unix:///path or host:port."`
+	Address Socket  `key:"address" path:"scheme" doc:"The address at which Envoy reaches the sidecar, if it differs from the listen address."`
 	TLS     PeerTLS `key:"tls" doc:"Mutual TLS between Envoy and the sidecar over TCP. Required unless both are on loopback."`
 }
 
 // XDS is the control plane in split mode.
 type XDS struct {
-	Listen  Socket  `key:"listen" default:"127.0.0.1:18000" doc:"Where the control plane listens for Envoys and sidecars: unix:///path or host:port."`
-	Address Socket  `key:"address" doc:"The address at which Envoys and sidecars reach the control plane, if it differs from the listen address."`
+	Listen  Socket  `key:"listen" path:"scheme" default:"127.0.0.1:18000" doc:"Where the control plane listens for Envoys and sidecars: unix:///path or host:port."`
+	Address Socket  `key:"address" path:"scheme" doc:"The address at which Envoys and sidecars reach the control plane, if it differs from the listen address."`
 	Name    string  `key:"name" doc:"Name in the control plane's certificate. Without it, the host of its address."`
 	Admin   Addr    `key:"admin" default:"127.0.0.1:9091" doc:"Metrics, health and admin API of a separate control plane."`
 	TLS     PeerTLS `key:"tls" doc:"Mutual TLS with the control plane over TCP: this machine's certificate, as client or server. Required unless all are on loopback."`
@@ -472,9 +472,9 @@ type XDS struct {
 
 // PeerTLS names the certificate files of a part of a split gateway. They are read again when they change.
 type PeerTLS struct {
-	Cert string `key:"cert" doc:"PEM file with this machine's certificate chain."`
-	Key  string `key:"key" doc:"PEM file with its private key."`
-	CA   string `key:"ca" doc:"PEM file with the authorities that sign the other parts' certificates."`
+	Cert string `key:"cert" path:"file" doc:"PEM file with this machine's certificate chain."`
+	Key  string `key:"key" path:"file" doc:"PEM file with its private key."`
+	CA   string `key:"ca" path:"file" doc:"PEM file with the authorities that sign the other parts' certificates."`
 }
 
 // Enabled reports whether TLS is configured.
@@ -499,7 +499,7 @@ type ObjectStore struct {
 type Telemetry struct {
 	LogLevel  string `key:"log_level" default:"info" oneof:"debug info warn error" doc:"Minimum log level."`
 	LogFormat string `key:"log_format" default:"auto" oneof:"auto text json" doc:"Format of the log on stderr: auto is text on a terminal, otherwise json."`
-	Events    string `key:"events" doc:"Destination of events, one JSON object per line: stdout, or file:/path. Without it, none are written."`
+	Events    string `key:"events" path:"scheme" doc:"Destination of events, one JSON object per line: stdout, or file:/path. Without it, none are written."`
 
 	OTLP          URL                 `key:"otlp" doc:"Address of an OpenTelemetry receiver, which gets traces of requests and the gateway's metrics, without content. Without it, nothing is sent."`
 	OTLPProtocol  string              `key:"otlp_protocol" default:"auto" oneof:"auto grpc http" doc:"Protocol of telemetry.otlp: auto is gRPC for port 4317, otherwise HTTP with protobuf, where /v1/traces and /v1/metrics are put behind the address's path."`

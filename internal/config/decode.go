@@ -23,6 +23,7 @@ const maxPrice = policy.Price(10_000) * policy.Price(policy.USD)
 // decoder fills the structs of the schema from a tree and collects all problems.
 type decoder struct {
 	env      func(string) (string, bool)
+	dir      string                    // of the configuration file
 	where    map[string]configfile.Pos // position of each given key
 	kinds    kindsOf                   // that can be configured
 	problems []Problem
@@ -227,6 +228,10 @@ func (d *decoder) scalar(key string, n *configfile.Node, v reflect.Value, f fiel
 			shown = ""
 		}
 		d.fail(n.At, key, f.expected(v.Type()), "%s%s", shown, err)
+		return
+	}
+	if f.path != "" {
+		v.SetString(d.beside(f, v.String()))
 	}
 }
 

@@ -20,17 +20,12 @@ func Parse(name string, data []byte, env func(string) (string, bool), kinds ...k
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	d := &decoder{env: env, where: map[string]configfile.Pos{"": root.At}, kinds: kinds}
+	d := &decoder{env: env, dir: filepath.Dir(name), where: map[string]configfile.Pos{"": root.At}, kinds: kinds}
 	d.moveAliases(root)
 	d.override(root)
 	cfg := &Config{kinds: kinds, Providers: Providers{Hosts: map[policy.ProviderID]*Host{}}}
 	setDefaults(reflect.ValueOf(cfg).Elem())
 	d.value("", root, reflect.ValueOf(cfg).Elem(), field{})
-	for _, path := range []*string{&cfg.Models.Catalog, &cfg.Models.Dir, &cfg.Models.Runtime, &cfg.Pipeline.DeFi.Facts} {
-		if *path != "" && !filepath.IsAbs(*path) {
-			*path = filepath.Join(filepath.Dir(name), *path)
-		}
-	}
 	cfg.appeared = appearance(root, cfg)
 	d.enable(cfg)
 	d.enableSpecial(cfg)

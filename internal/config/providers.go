@@ -13,7 +13,7 @@ import (
 // Providers configures where models are served.
 type Providers struct {
 	Order      []policy.ProviderID `key:"order" doc:"Provider names and custom ids, most preferred first. Others follow in order of appearance."`
-	CAFile     string              `key:"ca_file" doc:"File on Envoy's machine with the authorities (PEM) that providers' certificates are judged by. Without it, the system's."`
+	CAFile     string              `key:"ca_file" path:"file" doc:"File on Envoy's machine with the authorities (PEM) that providers' certificates are judged by. Without it, the system's."`
 	Proxy      URL                 `key:"proxy" doc:"An HTTP proxy, such as http://10.0.0.1:3128, with an IP address. Providers with an https address are reached through it, by CONNECT with the name, which the proxy resolves. Others, hooks and MCP servers are reached directly."`
 	NoProxy    []policy.ProviderID `key:"no_proxy" doc:"Providers that are reached without the proxy: names as in order."`
 	BlockRun   *BlockRun           `key:"blockrun" doc:"BlockRun: models of many vendors through one API."`

@@ -74,7 +74,8 @@ type field struct {
 	doc      string
 	oneOf    []string
 	min, max int64
-	start    bool // a change takes effect at the next start
+	start    bool   // a change takes effect at the next start
+	path     string // pathFile or pathScheme: the value is, or may be, a path
 }
 
 // fieldsOf returns the fields of a structure that have keys, in order. They are shared and must not be changed.
@@ -97,7 +98,7 @@ func readFields(t reflect.Type) []field {
 		if !ok {
 			continue
 		}
-		f := field{index: i, name: name, def: tag.Get("default"), doc: tag.Get("doc"), min: math.MinInt64, max: math.MaxInt64, start: tag.Get("start") == "true"}
+		f := field{index: i, name: name, def: tag.Get("default"), doc: tag.Get("doc"), min: math.MinInt64, max: math.MaxInt64, start: tag.Get("start") == "true", path: tag.Get("path")}
 		if s, ok := tag.Lookup("oneof"); ok {
 			f.oneOf = strings.Fields(s)
 		}
