@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/cmd/bardo/doctor"
 	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/parts"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/policy/profile"
@@ -28,6 +30,7 @@ func configCommand() *cobra.Command {
 				name = "built-in configuration"
 			}
 			warnOfProfiles(c.ErrOrStderr(), name, cfg)
+			warnOfModels(c.ErrOrStderr(), h, name, cfg)
 			if !checkFiles(c.ErrOrStderr(), h, name, cfg) {
 				return cli.Exit(2)
 			}
@@ -108,5 +111,17 @@ func warnOfProfiles(w io.Writer, file string, cfg *config.Config) {
 	for _, text := range append(warnings, settings.UnknownSchemas(cfg)...) {
 		key, message, _ := strings.Cut(text, ": ")
 		_, _ = fmt.Fprintln(w, config.Problem{File: file, Key: key, Message: message, Warning: true}) // nowhere to report a broken terminal to
+	}
+}
+
+// warnOfModels warns about names of models that no configured provider serves.
+func warnOfModels(w io.Writer, h home.Dir, file string, cfg *config.Config) {
+	models, err := settings.Models(cfg, settings.NewLists(h, slog.New(slog.DiscardHandler)))
+	if err != nil {
+		return // checkFiles prints it
+	}
+	for _, p := range settings.UnservedModels(cfg, settings.Resolver(parts.Adapters(), models, cfg)) {
+		p.File = file
+		_, _ = fmt.Fprintln(w, p) // nowhere to report a broken terminal to
 	}
 }

@@ -11,7 +11,7 @@ import (
 func TestALockedProfileInAFileIsWarnedOf(t *testing.T) {
 	t.Setenv("BARDO_HOME", t.TempDir())
 	file := filepath.Join(t.TempDir(), "bardo.yaml")
-	const text = "inference:\n  profiles:\n    risk: {temperature: 1.0}\n    dream_rem: {temperature: 1.0, min_p: 0.08, response_schema: FragmentEvaluation}\n    curator: {response_schema: Curator}\n"
+	const text = "inference:\n  profiles:\n    risk: {temperature: 1.0}\n    dream_rem: {temperature: 1.0, min_p: 0.08, response_schema: FragmentEvaluation}\n    curator: {response_schema: CuratorEvaluatoin}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func TestALockedProfileInAFileIsWarnedOf(t *testing.T) {
 		t.Fatalf("%v: %s%s", err, &out, &stderr)
 	}
 	want := file + ": inference.profiles.risk: warning: this profile is locked; what is said about it is ignored\n" +
-		file + ": inference.profiles.curator.response_schema: warning: no schema \"Curator\" is published; it is ignored\n"
+		file + ": inference.profiles.curator.response_schema: warning: no schema \"CuratorEvaluatoin\" is published, the nearest is CuratorEvaluation; it is ignored\n"
 	if stderr.String() != want {
 		t.Errorf("it says %q, want %q", stderr.String(), want)
 	}

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/near"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/profile"
 	"bardo.money/gateway/policy/schema"
@@ -44,7 +46,11 @@ func knownSchema(name string) string {
 func UnknownSchemas(cfg *config.Config) (warnings []string) {
 	for _, name := range slices.Sorted(maps.Keys(cfg.Inference.Profiles)) {
 		if s := cfg.Inference.Profiles[name].ResponseSchema; s != "" && knownSchema(s) == "" {
-			warnings = append(warnings, fmt.Sprintf("inference.profiles.%s.response_schema: no schema %q is published; it is ignored", name, s))
+			nearest := ": there are " + strings.Join(schema.Names(), ", ")
+			if like := near.Names(s, schema.Names(), 1); len(like) > 0 {
+				nearest = ", the nearest is " + like[0]
+			}
+			warnings = append(warnings, fmt.Sprintf("inference.profiles.%s.response_schema: no schema %q is published%s; it is ignored", name, s, nearest))
 		}
 	}
 	return warnings
