@@ -53,6 +53,7 @@ var unnamed = map[string]string{
 	"responses.encoder.cite": "of an answer", "responses.encoder.extra": "of an answer", "responses.adjuster.degrade": "passes names on", "responses.readParam": "the client's own key", "responses.readToolChoice": "tool_choice",
 	"responses.adjuster.adjust": "of a profile", "responses.adjuster.dropSampling": "a parameter", "responses.adjuster.sampling": "a parameter", "responses.adjuster.reportUnsupported": "of a profile",
 	"compatible.Adapter.fit":       "a parameter",
+	"demo.Adapter.Encode":          "a parameter",
 	"completions.envelope.degrade": "passes names on", "completions.envelope.note": "of an answer",
 }
 
