@@ -535,7 +535,8 @@ func TestACounterThatIsLostIsWrittenAgain(t *testing.T) {
 		m := &memory{states: map[string][]byte{}}
 		l := gateways(t, 1, quota.Options{Rules: quota.Rules{Default: policy.Limits{TokensPerHour: 10}}}, func(int) quota.Store { return m })[0]
 		now := time.Now()
-		for _, g := range passed(t, []*quota.Limiter{l}, 1, now, *req(0), "") {
+		bob := quota.Request{Principal: policy.Principal{Account: "bob", Limits: policy.Limits{RPM: 1, TokensPerHour: 100}}}
+		for _, g := range append(passed(t, []*quota.Limiter{l}, 1, now, bob, ""), passed(t, []*quota.Limiter{l}, 1, now, *req(0), "")...) {
 			g.Done(now, 10, 0)
 		}
 		eventually(t, func() error {
@@ -544,10 +545,13 @@ func TestACounterThatIsLostIsWrittenAgain(t *testing.T) {
 			if !bytes.Contains(m.states["account:ada"], []byte(",10]")) {
 				return fmt.Errorf("the store has %s", m.states["account:ada"])
 			}
-			m.states["account:ada"] = lost
+			m.states["account:ada"], m.states["account:bob"] = lost, lost
 			return nil
 		})
 		passed(t, []*quota.Limiter{l}, 1, now, *req(0), fault.AllowanceExhausted)
+		if got := passed(t, []*quota.Limiter{l}, 1, now, bob, fault.RateLimited); len(got) != 0 {
+			t.Errorf("%q in the store: the rate is unused again", lost)
+		}
 		if got := l.Standing(now, ada, netip.Addr{}); got.RemainingTokens != 0 {
 			t.Errorf("%q in the store: %+v", lost, got)
 		}
