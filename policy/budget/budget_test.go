@@ -1,6 +1,7 @@
 package budget_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -243,5 +244,32 @@ func TestWhatIsLeftIsNeverNegative(t *testing.T) {
 	}
 	if d := b.Decide("death", budget.Use{Spent: 1000 * usd}, morning); d.Remaining != budget.Unlimited {
 		t.Errorf("death has %s left", d.Remaining)
+	}
+}
+
+func TestTheMessageSaysWhetherWaitingHelps(t *testing.T) {
+	held := budget.Decision{Action: budget.Refuse, Advice: "use a rule", Remaining: 1}
+	if got, want := held.Sentence(budget.Heartbeat, 2*policy.USD), "the requests under way hold what is left of this agent's budget for heartbeat, 2.000000 USD: use a rule, or try again"; got != want {
+		t.Errorf("%q", got)
+	}
+	spent := budget.Decision{Action: budget.Refuse, Advice: "use a rule"}
+	if got, want := spent.Sentence(budget.Heartbeat, 2*policy.USD), "this agent's budget for heartbeat, 2.000000 USD of today's, is spent: use a rule; it begins anew at 00:00 UTC"; got != want {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestAVitalityThatIsNoNumberIsFull(t *testing.T) {
+	if got, want := budget.Compute(math.NaN(), 10*policy.USD), budget.Compute(1, 10*policy.USD); got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+func TestTheRatioOfAWallet(t *testing.T) {
+	for w, want := range map[budget.Wallet]float64{
+		{Revenue: 3 * policy.USD, Cost: 2 * policy.USD}: 1.5, {Revenue: 3 * policy.USD}: 0, {Revenue: -policy.USD, Cost: policy.USD}: 0,
+	} {
+		if got := w.Ratio(); got != want {
+			t.Errorf("%+v: %g, want %g", w, got, want)
+		}
 	}
 }
