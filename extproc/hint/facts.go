@@ -61,8 +61,18 @@ func hasTools(r *chat.Request) int {
 			return 1
 		}
 	}
+	if r.Doc.MayHoldValue(&additionalTools) {
+		for _, item := range r.Doc.Get("input").Each {
+			if item.Get("type").Equal("additional_tools") {
+				return 1
+			}
+		}
+	}
 	return 0
 }
+
+// additionalTools is the type of an item of the Responses API with tools.
+var additionalTools = jsonx.WordsOf("additional_tools")
 
 // schemaMembers are the members with the schema of the answer, in any dialect.
 var schemaMembers = []string{"response_format", "output_config", "output_format", "text", "generationConfig", "generation_config"}

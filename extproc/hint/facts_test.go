@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/anthropic"
 	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/extproc/wire/responses"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
 )
@@ -49,6 +50,7 @@ func TestFactsOfARequest(t *testing.T) {
 		{"a schema", `{"model":"m",` + schema + hi, openai.Dialect{}, intent.Facts{Model: "m", Schema: true}},
 		{"JSON of any shape", `{"model":"m","response_format":{"type":"json_object"},` + hi, openai.Dialect{}, intent.Facts{Model: "m"}},
 		{"a tool that speaks of images", `{"model":"m",` + tool + hi, openai.Dialect{}, intent.Facts{Model: "m", Tools: 1}},
+		{"tools in the input", `{"model":"m","input":[{"type":"additional_tools","tools":[{"type":"function","name":"f"}]},{"role":"user","content":"hi"}]}`, responses.Dialect{}, intent.Facts{Model: "m", Tools: 1}},
 		{"no tools", `{"model":"m","tools":[],` + hi, openai.Dialect{}, intent.Facts{Model: "m"}},
 		{"an agent", `{"model":"auto","max_tokens":1,"system":"be brief","tools":[{"name":"f","input_schema":{}},{"name":"g","input_schema":{}}],` + hi, anthropic.Dialect{}, intent.Facts{
 			Model: "auto", MaxTokens: 1, Tools: 2, SystemBytes: 8, Text: "hi",

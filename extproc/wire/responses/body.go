@@ -164,6 +164,9 @@ func (it *item) appendCall(dst []byte, status string) []byte {
 	}
 	dst = jsonx.AppendString(append(dst, kind...), it.call.ID)
 	dst = jsonx.AppendString(append(dst, `,"name":`...), it.call.Name)
+	if it.group != "" {
+		dst = jsonx.AppendString(append(dst, `,"namespace":`...), it.group)
+	}
 	_, member := it.argsEvent()
 	dst = append(append(append(dst, `,"`...), member...), `":`...)
 	if status == inProgress {

@@ -19,28 +19,36 @@ func readConversation(r *chat.Request) (*chat.Conversation, error) {
 	if len(r.Needs) > 0 { // no other format can refer to what another provider stores
 		return nil, StoredElsewhere(r.Needs[0].Member)
 	}
+	groups, opens := namespaces(&r.Doc)
 	for key, v := range wire.TopMembers(&r.Doc) {
 		if v.IsNull() {
 			continue
 		}
-		if err := readInto(c, key, v); err != nil {
+		if err := readInto(c, key, v, opens); err != nil {
 			return nil, err
 		}
+	}
+	if groups != nil {
+		c.Tools = lastOfEach(c.Tools)
 	}
 	wire.NoteUndocumented(c, Names)
 	return c, nil
 }
 
-func readInto(c *chat.Conversation, key string, v jsonx.Value) error {
+// readInto reads a member. opens is whether groups of tools are read.
+func readInto(c *chat.Conversation, key string, v jsonx.Value, opens bool) error {
 	switch key {
 	case "model", "stream", "max_output_tokens", wire.HintKey, "background":
 		return nil
 	case "instructions":
 		return readInstructions(c, v)
 	case "input":
-		return readInput(c, v)
+		return readInput(c, v, opens)
 	case "tools":
-		return readTools(c, v)
+		if v.Kind() != jsonx.Array {
+			return wire.WrongKind(key, "an array", v)
+		}
+		return readToolList(c, v, key, opens)
 	case "tool_choice":
 		return readToolChoice(c, v)
 	case "parallel_tool_calls":
@@ -63,12 +71,12 @@ func readInstructions(c *chat.Conversation, v jsonx.Value) error {
 	return nil
 }
 
-func readInput(c *chat.Conversation, v jsonx.Value) error {
+func readInput(c *chat.Conversation, v jsonx.Value, opens bool) error {
 	if t, ok := v.Str(); ok {
 		c.Messages = append(c.Messages, chat.Message{Role: chat.RoleUser, At: "input", Parts: []chat.Part{{Kind: chat.PartText, Text: t}}})
 		return nil
 	}
-	rd := reader{c: c, opening: true}
+	rd := reader{c: c, opening: true, opens: opens}
 	for i, item := range v.Each {
 		if err := rd.item(item, itemAt(i)); err != nil {
 			return err
@@ -81,6 +89,7 @@ func readInput(c *chat.Conversation, v jsonx.Value) error {
 type reader struct {
 	c       *chat.Conversation
 	opening bool // system messages before the first turn are the system prompt
+	opens   bool // groups of tools are read
 }
 
 // add adds parts to the conversation. Consecutive items of the assistant become one message.
@@ -127,6 +136,11 @@ func (rd *reader) item(v jsonx.Value, at string) error {
 		return rd.reasoning(v, at)
 	case itemReference:
 		return StoredElsewhere(at)
+	case additionalTools:
+		if rd.opens {
+			wire.UnmapUnknown(rd.c, v, "type", "id", "role", "tools", "status")
+			return readGroup(rd.c, v, at)
+		}
 	}
 	rd.add(chat.RoleAssistant, at, chat.Part{Kind: chat.PartOther, Name: kind, At: at, Raw: v.Raw, Trace: traces[kind]})
 	return nil
@@ -155,7 +169,7 @@ func (rd *reader) message(v jsonx.Value, at string) error {
 
 // functionCall reads a function call. Its arguments are JSON in a string.
 func (rd *reader) functionCall(v jsonx.Value, at string) error {
-	wire.UnmapUnknown(rd.c, v, "type", "id", "call_id", "name", "arguments", "status")
+	wire.UnmapUnknown(rd.c, v, "type", "id", "call_id", "name", namespaceType, "arguments", "status")
 	call, err := readCall(v, at)
 	if err != nil {
 		return err
@@ -172,7 +186,7 @@ func (rd *reader) functionCall(v jsonx.Value, at string) error {
 
 // customCall reads a call with a text argument. In other formats it is a call of the function that replaces the tool.
 func (rd *reader) customCall(v jsonx.Value, at string) error {
-	wire.UnmapUnknown(rd.c, v, "type", "id", "call_id", "name", "input", "status")
+	wire.UnmapUnknown(rd.c, v, "type", "id", "call_id", "name", namespaceType, "input", "status")
 	call, err := readCall(v, at)
 	if err != nil {
 		return err

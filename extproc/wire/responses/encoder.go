@@ -15,6 +15,9 @@ import (
 // client's error with Error.
 func (Dialect) NewEncoder(o wire.Options) wire.Encoder {
 	e := &encoder{opts: o, quoted: o.QuotedModel(), custom: customTools(o.Request)}
+	if o.Request != nil && !o.Same {
+		e.namespaces, _ = namespaces(&o.Request.Doc)
+	}
 	return e
 }
 
@@ -24,6 +27,8 @@ type encoder struct {
 	opts   wire.Options
 	quoted []byte          // opts.Model as a JSON string
 	custom map[string]bool // names of the request's tools with a text argument
+
+	namespaces map[string]string // of the request's tools, by their names; for providers of other formats
 
 	began     bool
 	seq       int64
@@ -57,7 +62,7 @@ func customTools(r *chat.Request) map[string]bool {
 		return nil
 	}
 	names := map[string]bool{}
-	for _, t := range r.Doc.Get("tools").Each {
+	for t := range grouped(&r.Doc) {
 		if name, _ := t.Get("name").Str(); t.Get("type").Equal(chat.CustomTool) {
 			names[name] = true
 		}

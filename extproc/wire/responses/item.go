@@ -22,6 +22,7 @@ type item struct {
 	stopped bool   // the provider completed the block
 	block   int    // of a call: the index of its chat events
 	call    chat.ToolCall
+	group   string // of a call: the tool's namespace; "" for none
 	args    []byte
 	text    bool   // the arguments of a custom call arrive as text, not as an object
 	seal    []byte // of reasoning: its encrypted_content
@@ -190,7 +191,7 @@ func (e *encoder) call(dst []byte, ev *chat.Event) []byte {
 	if ev.ID == chat.CustomTool || e.custom[ev.Tool.Name] {
 		kind = customCall
 	}
-	it := &item{kind: kind, block: ev.Index, call: chat.ToolCall{ID: ev.Tool.ID, Name: ev.Tool.Name}, text: ev.ID == chat.CustomTool}
+	it := &item{kind: kind, block: ev.Index, call: chat.ToolCall{ID: ev.Tool.ID, Name: ev.Tool.Name}, group: e.namespaces[ev.Tool.Name], text: ev.ID == chat.CustomTool}
 	dst, it = e.add(dst, it)
 	return e.itemAdded(dst, it)
 }

@@ -14,22 +14,28 @@ const (
 	customSchema = `{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`
 )
 
-func readTools(c *chat.Conversation, v jsonx.Value) error {
-	if v.Kind() != jsonx.Array {
-		return wire.WrongKind("tools", "an array", v)
-	}
+// readToolList reads a list of tools. opens is whether the tools of namespaces in it are read; else other formats refuse these.
+func readToolList(c *chat.Conversation, v jsonx.Value, key string, opens bool) error {
 	for i, e := range v.Each {
-		at := "tools[" + strconv.Itoa(i) + "]"
+		at := key + "[" + strconv.Itoa(i) + "]"
 		kind, err := readRequired(at+".type", e.Get("type"))
 		if err != nil {
 			return err
 		}
 		tool := chat.Tool{Name: kind, Raw: e.Raw} // run by the provider, or of this format only
-		switch kind {
-		case "function":
+		switch {
+		case kind == "function":
 			tool, err = readFunction(c, e, at)
-		case chat.CustomTool:
+		case kind == chat.CustomTool:
 			tool, err = readCustom(c, e, at)
+		case kind == namespaceType && opens:
+			if err := readNamespace(c, e, at); err != nil {
+				return err
+			}
+			continue
+		case kind == namespaceType:
+			c.System = append(c.System, chat.Part{Kind: chat.PartOther, Name: kind, At: at, Raw: e.Raw}) // refused as content
+			continue
 		}
 		if err != nil {
 			return err
@@ -92,7 +98,7 @@ func readToolChoice(c *chat.Conversation, v jsonx.Value) error {
 		}
 		switch kind {
 		case "function", chat.CustomTool:
-			wire.UnmapUnknown(c, v, "type", "name")
+			wire.UnmapUnknown(c, v, "type", "name", namespaceType)
 			name, err := readRequired(key+".name", v.Get("name"))
 			c.ToolChoice = chat.ToolChoice{Mode: chat.ToolNamed, Name: name}
 			return err

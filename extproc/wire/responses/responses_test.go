@@ -98,6 +98,7 @@ func FuzzAnyBodyIsReadOrRefused(f *testing.F) {
 	for _, s := range []string{
 		`{"model":"m","input":"x"}`, `{"model":"m","input":[{"role":"user","content":[{"type":"input_file","file_data":"x"}]}]}`,
 		`{"model":"m","input":[{"type":"reasoning","id":"rs_bardo_1_0","encrypted_content":"bardo-thinking-1.e30"},{"type":"x"}],"tools":[{"type":"custom","name":"a"}]}`,
+		codexTools,
 		`{"model":"m","input":[{"type":"reasoning","id":"rs_bardo_1"} , {"type":"reasoning","id":"rs_bardo_2"},{}, {"type":"reasoning","id":"rs_bardo_3"}]}`,
 	} {
 		f.Add([]byte(s))
