@@ -36,8 +36,8 @@ type apartLab struct {
 	streams  sync.WaitGroup
 	files    string // folder of the log, the events and the audit log
 
-	mu    sync.Mutex
-	heard map[string]map[string]bool // who got an answer: plan, account and kind, by the answer's own word
+	mu         sync.Mutex
+	recipients map[string]map[string]bool // who got an answer: plan, account and kind, by the answer's own word
 }
 
 // apart is an account, and all that its streams of events have told.
@@ -104,7 +104,7 @@ var apartKinds = []sealedKind{
 func runApartLab(t *testing.T, shape string) *apartLab {
 	t.Helper()
 	l := &apartLab{
-		fakes: map[string]*fake.Server{}, receiver: newByteSink(t), files: t.TempDir(), heard: map[string]map[string]bool{},
+		fakes: map[string]*fake.Server{}, receiver: newByteSink(t), files: t.TempDir(), recipients: map[string]map[string]bool{},
 		hooks: map[string]*hook{"guard": newHook(t), "own-guard": newHook(t), "search": searchHook(t, rex), "own-search": searchHook(t, rex)},
 	}
 	for _, name := range []string{"open", "rival", "venice", "quiet", "vault"} {

@@ -36,9 +36,9 @@ func (l *apartLab) work(t *testing.T, r *rand.Rand, worker int) map[string]int {
 		if got.Status == http.StatusInternalServerError {
 			t.Errorf("%s of %s: %d %s", kind.name, a.Name, got.Status, got.Body)
 		}
-		l.hear(t, a, kind, own, got)
+		l.recordAnswer(t, a, kind, own, got)
 		if r.IntN(6) == 0 {
-			l.snoop(t, r, a)
+			l.requestOfOthers(t, r, a)
 		}
 	}
 	return served
@@ -72,7 +72,7 @@ func (l *apartLab) recall(t *testing.T) {
 			Path: "/v1/chat/completions", Key: a.Key, Header: []string{"X-Bardo-Pipeline: full", "X-Bardo-Cache: no-store"},
 			Body: strings.Replace(body, `],"tools":`, fmt.Sprintf(`,{"role":"user","content":"What was %s?"}],"tools":`, own), 1),
 		})
-		l.hear(t, a, kind, own, got)
+		l.recordAnswer(t, a, kind, own, got)
 	}
 }
 
@@ -146,8 +146,8 @@ func named(r *rand.Rand, body, own string) string {
 	return strings.Replace(body, "{", "{"+more+",", 1)
 }
 
-// hear looks at what an answer says, and notes who got it.
-func (l *apartLab) hear(t *testing.T, a *apart, kind *sealedKind, own string, got gateway.Answer) {
+// recordAnswer looks at what an answer says, and notes who got it.
+func (l *apartLab) recordAnswer(t *testing.T, a *apart, kind *sealedKind, own string, got gateway.Answer) {
 	t.Helper()
 	said := fmt.Sprint(got.Header) + got.Body
 	for _, m := range ofAccount.FindAllStringSubmatch(said, -1) {
@@ -163,17 +163,17 @@ func (l *apartLab) hear(t *testing.T, a *apart, kind *sealedKind, own string, go
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, word := range ofAnswer.FindAllString(got.Body, -1) {
-		if l.heard[word] == nil {
-			l.heard[word] = map[string]bool{}
+		if l.recipients[word] == nil {
+			l.recipients[word] = map[string]bool{}
 		}
-		l.heard[word][a.plan+" "+a.Name+" "+kind.name] = true
+		l.recipients[word][a.plan+" "+a.Name+" "+kind.name] = true
 	}
 }
 
 // assertHeard: an answer was given to one account alone, or, if it was neither private nor confidential, to several of the plan whose keys share answers.
 func (l *apartLab) assertHeard(t *testing.T) {
 	t.Helper()
-	for word, by := range l.heard {
+	for word, by := range l.recipients {
 		accounts, free := map[string]bool{}, true
 		for who := range by {
 			f := strings.Fields(who)
@@ -184,8 +184,8 @@ func (l *apartLab) assertHeard(t *testing.T) {
 			t.Errorf("%s was given to %v", word, by)
 		}
 	}
-	if len(l.heard) < 20 {
-		t.Errorf("only %d answers were heard", len(l.heard))
+	if len(l.recipients) < 20 {
+		t.Errorf("only %d answers were recorded", len(l.recipients))
 	}
 	m := l.Metrics(t)
 	for what, n := range map[string]float64{
@@ -198,8 +198,8 @@ func (l *apartLab) assertHeard(t *testing.T) {
 	}
 }
 
-// snoop asks for what others have.
-func (l *apartLab) snoop(t *testing.T, r *rand.Rand, a *apart) {
+// requestOfOthers requests what belongs to other accounts.
+func (l *apartLab) requestOfOthers(t *testing.T, r *rand.Rand, a *apart) {
 	t.Helper()
 	victim := l.accounts[r.IntN(len(l.accounts))]
 	victim.mu.Lock()

@@ -175,7 +175,7 @@ func TestK40NoHeartbeatComesBeforeAnAnswerInOnePiece(t *testing.T) {
 // answer for which nobody pays does not stand in for it.
 func TestD15NoStaleAnswerAfterPaidCalls(t *testing.T) {
 	t.Parallel()
-	g, lead, other := opinionated(t, "inference: {caching: {ttl_s: 1}}\n")
+	g, lead, other := startTwoFamilies(t, "inference: {caching: {ttl_s: 1}}\n")
 	key := g.CreateKey(t, "--name", "k", "--balance-usd", "1").Key
 	for _, stream := range []bool{false, true} {
 		says(lead, lax, 10, 10)
@@ -225,7 +225,7 @@ func TestOnlyListedModelsAreQuarantined(t *testing.T) {
 	first := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "first"})
 	second := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "second"})
 	dir := t.TempDir()
-	g := gateway.Run(t, gateway.Options{Config: lively(dir), Providers: []gateway.Provider{{ID: "first", Fake: first}, {ID: "second", Fake: second}}})
+	g := gateway.Run(t, gateway.Options{Config: refreshingConfig(dir), Providers: []gateway.Provider{{ID: "first", Fake: first}, {ID: "second", Fake: second}}})
 	a := ask{dialect: fake.OpenAI, model: "made-up"}
 	for _, status := range []int{http.StatusNotFound, http.StatusGone} {
 		first.Behave(fake.Behaviour{Status: status, ErrorCode: "model_not_found", Message: "The model made-up does not exist"})

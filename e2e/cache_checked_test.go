@@ -13,7 +13,7 @@ import (
 // one is verified, and that is stored.
 func TestR29AnUnverifiedAnswerIsNotStored(t *testing.T) {
 	t.Parallel()
-	g, lead, other := opinionated(t, "")
+	g, lead, other := startTwoFamilies(t, "")
 	bad := fake.Behaviour{Status: http.StatusBadRequest}
 	n := 0
 	for _, row := range []struct {

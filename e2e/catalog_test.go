@@ -15,8 +15,8 @@ import (
 	"bardo.money/gateway/e2e/gateway"
 )
 
-// lively is a configuration that looks at providers' lists all the time, and writes events to a file in dir.
-func lively(dir string) string {
+// refreshingConfig is a configuration that reads providers' lists every 50 ms, and writes events to a file in dir.
+func refreshingConfig(dir string) string {
 	return quick + "models: {refresh: 50ms}\ntelemetry: {events: 'file:" + filepath.Join(dir, "events") + "'}\n"
 }
 
@@ -141,7 +141,7 @@ func newListLab(t *testing.T, row listedCase) *listLab {
 	}
 	l.provider.Fake = l.market
 	l.market.Publish(l.form, l.first, fake.Listed{ID: "newcorp/nova-9", Input: "1", Output: "2"})
-	l.options = gateway.Options{Config: lively(l.dir), Providers: []gateway.Provider{l.provider}}
+	l.options = gateway.Options{Config: refreshingConfig(l.dir), Providers: []gateway.Provider{l.provider}}
 	l.Gateway = gateway.Run(t, l.options)
 	return l
 }
@@ -235,7 +235,7 @@ func TestAModelThatAProviderNoLongerHasIsAskedForLast(t *testing.T) {
 			first := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "first"})
 			second := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "second"})
 			dir := t.TempDir()
-			g := gateway.Run(t, gateway.Options{Config: lively(dir), Providers: []gateway.Provider{
+			g := gateway.Run(t, gateway.Options{Config: refreshingConfig(dir), Providers: []gateway.Provider{
 				{ID: "first", Fake: first, Models: append(models("m", ""), models("n", "")...)}, {ID: "second", Fake: second, Models: models("m", "")},
 			}})
 			first.BehaveFor("m", row.refusal)
@@ -273,7 +273,7 @@ func TestEverySidecarReadsTheLists(t *testing.T) {
 	market.Publish(fake.ListOpenRouter, fake.Listed{ID: "acme/nova", Input: "1", Output: "2"})
 	dir := t.TempDir()
 	s := gateway.RunPairs(t, gateway.Options{
-		Config: lively(dir), Providers: []gateway.Provider{{ID: "market", Fake: market, More: "catalog: openrouter"}},
+		Config: refreshingConfig(dir), Providers: []gateway.Provider{{ID: "market", Fake: market, More: "catalog: openrouter"}},
 	}, newAuthority(t), "gw-a", "gw-b")
 	for _, price := range []string{"1", "3"} {
 		market.Publish(fake.ListOpenRouter, fake.Listed{ID: "acme/nova", Input: price, Output: "4"})

@@ -207,7 +207,7 @@ func TestR28ACancelledResultOfABatchIsPaidForAndNotCorrected(t *testing.T) {
 			eventually(t, "the batches", func() bool { return len(p.BatchItems()) == 2 })
 			l.cancel(t, unwanted, keys[0].Key)
 			p.ReleaseBatches()
-			if got := l.wake(t, wanted, keys[1].Key); got.Status != http.StatusOK {
+			if got := l.awaitAnswer(t, wanted, keys[1].Key); got.Status != http.StatusOK {
 				t.Errorf("the other one: %d %s", got.Status, got.Body)
 			}
 			var price json.Number

@@ -43,7 +43,7 @@ func TestSavingsOfABatchAreAtItsPrices(t *testing.T) {
 	c.Key, c.Header = later.Key, []string{"X-Bardo-Defer: 24h"}
 	var r accepted
 	l.Do(t, c).JSON(t, &r)
-	got := l.wake(t, r, later.Key)
+	got := l.awaitAnswer(t, r, later.Key)
 	if rec := l.settled(t, r, later); got.Status != http.StatusOK || rec.Tier != "batch" {
 		t.Fatalf("%d %s, %+v", got.Status, got.Body, rec)
 	}
@@ -86,7 +86,7 @@ func TestTheOutputOfADeferredAnswerCountsInTheHour(t *testing.T) {
 			if accepted == 100_000 || accepted < 99_900 {
 				t.Errorf("%d tokens remain of an hour when the request is accepted", accepted)
 			}
-			got := l.wake(t, r, key.Key)
+			got := l.awaitAnswer(t, r, key.Key)
 			text(t, dreamAsks[0], got)
 			if left := remaining(key.Key); left != 100_000-1200 || got.Header.Get("X-Remaining-Tokens") != strconv.Itoa(left) {
 				t.Errorf("%d tokens remain, and the answer says %q: it took 1,000 and 200", left, got.Header.Get("X-Remaining-Tokens"))
@@ -108,7 +108,7 @@ pipeline: {governor: report, injection: {user: flag}, firewall: {rules: [{id: qu
 		"tools":[{"type":"function","function":{"name":"shout","parameters":{"type":"object"}}},{"type":"function","function":{"name":"get","parameters":{"type":"object"}}}]}`}
 	var r accepted
 	l.Do(t, c).JSON(t, &r)
-	if got := l.wake(t, r, key.Key); got.Status != http.StatusOK {
+	if got := l.awaitAnswer(t, r, key.Key); got.Status != http.StatusOK {
 		t.Fatalf("%d %s", got.Status, got.Body)
 	}
 	if n := len(l.openai.Generations()); n < 3 {
@@ -181,7 +181,7 @@ func (l *dreamLab) hooked(t *testing.T, h *hook, a ask) {
 	key := l.CreateKey(t, "--name", "k", "--balance-usd", "5")
 	h.decides(replacing("PUDDING"))
 	r := l.dream(t, a, key.Key, "24h")
-	got := l.wake(t, r, key.Key)
+	got := l.awaitAnswer(t, r, key.Key)
 	if text(t, a, got) != "PUDDING it is" {
 		t.Errorf("%s: %d %s", a.dialect, got.Status, got.Body)
 	}
@@ -204,7 +204,7 @@ func (l *dreamLab) hooked(t *testing.T, h *hook, a ask) {
 	})
 	before := balanceOf(t, l.Gateway, key.Key)
 	r = l.dream(t, a, key.Key, "24h")
-	if got := l.wake(t, r, key.Key); got.Status/100 != 4 || strings.Contains(got.Body, "MARZIPAN") || !strings.Contains(got.Body, "not today") {
+	if got := l.awaitAnswer(t, r, key.Key); got.Status/100 != 4 || strings.Contains(got.Body, "MARZIPAN") || !strings.Contains(got.Body, "not today") {
 		t.Errorf("%s, a refused answer: %d %s", a.dialect, got.Status, got.Body)
 	}
 	if rec := l.settled(t, r, key); rec.Status != "refused" || balanceOf(t, l.Gateway, key.Key) >= before {
@@ -220,7 +220,7 @@ func (l *dreamLab) hooked(t *testing.T, h *hook, a ask) {
 	})
 	calls := len(l.calls(p))
 	r = l.dream(t, a, key.Key, "24h")
-	got = l.wake(t, r, key.Key)
+	got = l.awaitAnswer(t, r, key.Key)
 	if text(t, a, got) != "MARZIPAN it is" || len(l.calls(p)) != calls+1 || asked.Load() != 2 {
 		t.Errorf("%s, a hook that was down: %d %s, after %d calls", a.dialect, got.Status, got.Body, len(l.calls(p))-calls)
 	}
@@ -255,7 +255,7 @@ func TestASplitGatewayAnswersLater(t *testing.T) {
 	key := l.CreateKey(t, "--name", "k", "--balance-usd", "5")
 	direct := ask{dialect: fake.OpenAI, model: "m", say: "the secret is MARZIPAN"}
 	r := l.dream(t, direct, key.Key, "24h")
-	got := l.wake(t, r, key.Key)
+	got := l.awaitAnswer(t, r, key.Key)
 	if rec := l.settled(t, r, key); text(t, direct, got) != "PUDDING it is" || rec.Tier != "" || rec.Provider != "plain" || strings.Contains(l.calls(plain)[0], "MARZIPAN") {
 		t.Errorf("%d %s, record %+v", got.Status, got.Body, rec)
 	}
@@ -272,7 +272,7 @@ func TestASplitGatewayAnswersLater(t *testing.T) {
 		}
 		eventually(t, "the sidecar", func() bool { return l.Do(t, gateway.Call{Path: "/v1/balance", Key: key.Key}).Status == http.StatusOK })
 		p.ReleaseBatches()
-		got = l.wake(t, batched, key.Key)
+		got = l.awaitAnswer(t, batched, key.Key)
 		if rec := l.settled(t, batched, key); text(t, a, got) != "PUDDING it is" || rec.Tier != "batch" || len(p.BatchItems()) != 1 || len(p.Generations()) != 0 {
 			t.Errorf("%s: %d %s, record %+v, %d calls", a.dialect, got.Status, got.Body, rec, len(p.Generations()))
 		}

@@ -96,8 +96,8 @@ func (l *dreamLab) look(t *testing.T, r accepted, key string) gateway.Answer {
 	return l.Do(t, gateway.Call{Path: r.AnswerURL, Key: key})
 }
 
-// wake waits for an answer.
-func (l *dreamLab) wake(t *testing.T, r accepted, key string) (got gateway.Answer) {
+// awaitAnswer waits for the answer of a deferred request.
+func (l *dreamLab) awaitAnswer(t *testing.T, r accepted, key string) (got gateway.Answer) {
 	t.Helper()
 	eventually(t, "the answer to "+r.ID, func() bool {
 		got = l.look(t, r, key)
@@ -144,7 +144,7 @@ func TestR28DreamsAreAnsweredInBatchesAtHalfThePrice(t *testing.T) {
 				t.Errorf("nothing is held while the dreams wait: %+v", f)
 			}
 			for _, r := range []accepted{first, second} {
-				got := l.wake(t, r, key.Key)
+				got := l.awaitAnswer(t, r, key.Key)
 				if text(t, a, got) != text(t, a, immediate) || got.Header.Get("X-Request-Id") != r.ID || got.Header.Get("X-Bardo-Subsystem") != "dream_rem_creative" {
 					t.Errorf("the answer is %d %v %s", got.Status, got.Header, got.Body)
 				}
@@ -184,7 +184,7 @@ func TestR28WithoutABatchAnIdleGatewayCallsDirectly(t *testing.T) {
 	key := l.CreateKey(t, "--name", "k", "--balance-usd", "5")
 	for _, a := range dreamAsks {
 		r := l.dream(t, a, key.Key, "1m")
-		got := l.wake(t, r, key.Key)
+		got := l.awaitAnswer(t, r, key.Key)
 		text(t, a, got)
 		if rec := l.settled(t, r, key); rec.Tier != "" || rec.Status != "ok" || len(l.at(a).BatchItems()) != 0 || len(l.at(a).Generations()) != 1 {
 			t.Errorf("record %+v, %d calls", rec, len(l.at(a).Generations()))
@@ -221,7 +221,7 @@ func TestR28ARestartInTheMiddleLosesNothing(t *testing.T) {
 					t.Error("nothing is held after the restart")
 				}
 				p.ReleaseBatches()
-				text(t, a, l.wake(t, r, key.Key))
+				text(t, a, l.awaitAnswer(t, r, key.Key))
 				if n := len(p.BatchItems()); n != 1 {
 					t.Errorf("the request was handed in %d times", n)
 				}
@@ -286,7 +286,7 @@ func TestR28ABatchThatFailsIsReplacedByACall(t *testing.T) {
 				}
 				key := l.CreateKey(t, "--name", "k", "--balance-usd", "5")
 				r := l.dream(t, a, key.Key, "24h")
-				text(t, a, l.wake(t, r, key.Key))
+				text(t, a, l.awaitAnswer(t, r, key.Key))
 				if rec := l.settled(t, r, key); rec.Tier != "" || rec.Status != "ok" || len(p.Generations()) != 1 || micro(t, rec.Cost) == 0 {
 					t.Errorf("record %+v, %d calls", rec, len(p.Generations()))
 				}
@@ -305,7 +305,7 @@ func TestR28ARequestLeavesABatchThatTakesTooLong(t *testing.T) {
 	key := l.CreateKey(t, "--name", "k", "--balance-usd", "5")
 	r := l.dream(t, a, key.Key, "1m")
 	eventually(t, "the batch", func() bool { return len(l.openai.BatchItems()) == 1 })
-	text(t, a, l.wakeWithin(t, r, key.Key, 2*time.Minute))
+	text(t, a, l.awaitAnswerWithin(t, r, key.Key, 2*time.Minute))
 	if rec := l.settled(t, r, key); rec.Tier != "" || rec.Status != "ok" || len(l.openai.Generations()) != 1 {
 		t.Errorf("record %+v, %d calls", rec, len(l.openai.Generations()))
 	}
@@ -319,8 +319,8 @@ func TestR28ARequestLeavesABatchThatTakesTooLong(t *testing.T) {
 	l.AssertSound(t)
 }
 
-// wakeWithin is wake with a bound of its own.
-func (l *dreamLab) wakeWithin(t *testing.T, r accepted, key string, d time.Duration) gateway.Answer {
+// awaitAnswerWithin is awaitAnswer with another time limit.
+func (l *dreamLab) awaitAnswerWithin(t *testing.T, r accepted, key string, d time.Duration) gateway.Answer {
 	t.Helper()
 	for ctx := within(t, d); ; {
 		got := l.look(t, r, key)
@@ -348,7 +348,7 @@ func TestR28ARequestThatNobodyAnswersExpires(t *testing.T) {
 		rs = append(rs, l.dream(t, a, key.Key, "1m"))
 	}
 	for i, a := range dreamAsks {
-		mustFail(t, a, l.wakeWithin(t, rs[i], key.Key, 3*time.Minute), http.StatusGatewayTimeout, "upstream_timeout")
+		mustFail(t, a, l.awaitAnswerWithin(t, rs[i], key.Key, 3*time.Minute), http.StatusGatewayTimeout, "upstream_timeout")
 		hasLine(t, log, "inference:deferred_expired", rs[i].ID)
 	}
 	eventually(t, "the money is given back", func() bool { return fundsOf(t, l.Gateway, key.Key).Held == "0.000000" })
@@ -365,14 +365,14 @@ func TestR28OnlyItsAccountMayReadAnAnswer(t *testing.T) {
 	mine, other := l.CreateKey(t, "--name", "mine"), l.CreateKey(t, "--name", "other")
 	a := dreamAsks[0]
 	r := l.dream(t, a, mine.Key, "24h")
-	l.wake(t, r, "")
+	l.awaitAnswer(t, r, "")
 	for _, c := range []gateway.Call{{Path: r.AnswerURL, Key: other.Key}, {Path: r.AnswerURL}, {Method: http.MethodDelete, Path: "/v1/requests/" + r.ID, Key: other.Key}, {Path: "/v1/requests/req_0/answer", Key: mine.Key}} {
 		mustFail(t, a, l.Do(t, c), http.StatusNotFound, "not_found")
 	}
 	eventually(t, "the answer", func() bool {
 		return l.Do(t, gateway.Call{Method: http.MethodHead, Path: r.AnswerURL, Key: mine.Key}).Status == http.StatusOK
 	})
-	text(t, a, l.wake(t, r, mine.Key))
+	text(t, a, l.awaitAnswer(t, r, mine.Key))
 	eventually(t, "the answer is deleted", func() bool { return l.look(t, r, mine.Key).Status == http.StatusGone })
 	mustFail(t, a, l.look(t, r, mine.Key), http.StatusGone, "gone")
 }
@@ -425,7 +425,7 @@ func TestR28ADreamsSchemaIsEnforced(t *testing.T) {
 			p.Queue(fake.Behaviour{Flaw: fake.MissingField, Usage: usage}, fake.Behaviour{Usage: usage})
 			key := l.CreateKey(t, "--name", "k", "--balance-usd", "5")
 			r := l.dream(t, a, key.Key, "24h", "X-Bardo-Subsystem: dream_nrem")
-			got := l.wake(t, r, key.Key)
+			got := l.awaitAnswer(t, r, key.Key)
 			var analysis map[string]any
 			if err := json.Unmarshal([]byte(text(t, a, got)), &analysis); err != nil || len(analysis) == 0 {
 				t.Errorf("the answer is %d %s: %v", got.Status, got.Body, err)
@@ -483,7 +483,7 @@ func TestR28SecretsAreStoredEncrypted(t *testing.T) {
 	l.dream(t, a, "", "24h") // stays in a batch that gathers
 	l.storesNothingOf(t, words, l.Key)
 	r := l.dream(t, a, "", "24h", "X-Bardo-Security-Class: confidential")
-	text(t, a, l.wake(t, r, ""))
+	text(t, a, l.awaitAnswer(t, r, ""))
 	if len(l.openai.BatchItems()) != 0 || len(l.openai.Generations()) != 1 {
 		t.Errorf("%d in batches, %d calls", len(l.openai.BatchItems()), len(l.openai.Generations()))
 	}
@@ -553,7 +553,7 @@ func TestR28MaskedDreamsAreRestored(t *testing.T) {
 	l.Kill()
 	l.Gateway = startDreams(t, l)
 	l.openai.ReleaseBatches()
-	if said := text(t, a, l.wake(t, r, key.Key)); said != "Written to jane.doe@mail.example.co.uk." {
+	if said := text(t, a, l.awaitAnswer(t, r, key.Key)); said != "Written to jane.doe@mail.example.co.uk." {
 		t.Errorf("the answer says %q", said)
 	}
 	if err := l.Stop(); err != nil {
@@ -613,7 +613,7 @@ func TestR28DreamsOutliveKills(t *testing.T) {
 		l.Gateway = startDreams(t, l)
 	}
 	for _, r := range all {
-		text(t, asks[r.ID], l.wake(t, r, key.Key))
+		text(t, asks[r.ID], l.awaitAnswer(t, r, key.Key))
 	}
 	eventually(t, "nothing is held", func() bool { return fundsOf(t, l.Gateway, key.Key).Held == "0.000000" })
 	handed := map[string]int{}
@@ -654,7 +654,7 @@ func TestR28LayersHaveNoModelCalledForADeferredRequest(t *testing.T) {
 	var r accepted
 	got.JSON(t, &r)
 	l := &dreamLab{Gateway: g}
-	if got := l.wake(t, r, key.Key); got.Status != http.StatusOK {
+	if got := l.awaitAnswer(t, r, key.Key); got.Status != http.StatusOK {
 		t.Fatalf("%d %s", got.Status, got.Body)
 	}
 	if a, b := len(lead.Generations()), len(helper.Generations()); a != 1 || b != 0 {

@@ -118,12 +118,12 @@ func (v *dialog) putTools(body object, choice string) {
 
 var removedNote = regexp.MustCompile(`\[The gateway removed a call of the tool "([^"]*)": its rules do not allow (?:this tool here|these arguments)\.\]`)
 
-// checkAnswer: the client heard what the model said, with its own values in place of placeholders, or what it had heard to the same question.
-func (v *dialog) checkAnswer(t *testing.T, i int, call gateway.Call, got gateway.Answer, h heardTurn) {
+// checkAnswer: the client read what the model said, with its own values in place of placeholders, or the answer to an earlier request with the same question.
+func (v *dialog) checkAnswer(t *testing.T, i int, call gateway.Call, got gateway.Answer, h parsedTurn) {
 	t.Helper()
 	s := v.sides[i]
 	question := fmt.Sprint(v.key, call.Path, call.Body)
-	known := func(was heardTurn) bool { return was.text == h.text && reflect.DeepEqual(argsOf(was), argsOf(h)) }
+	known := func(was parsedTurn) bool { return was.text == h.text && reflect.DeepEqual(argsOf(was), argsOf(h)) }
 	from := got.Header.Get("X-Bardo-Cache")
 	if from == "hash" || from == "semantic" {
 		v.hits++
@@ -149,7 +149,7 @@ func (v *dialog) checkAnswer(t *testing.T, i int, call gateway.Call, got gateway
 	}
 }
 
-func argsOf(h heardTurn) (all []string) {
+func argsOf(h parsedTurn) (all []string) {
 	for _, c := range h.calls {
 		b, _ := json.Marshal(c.args) // it was JSON before
 		all = append(all, c.name+string(b))
@@ -158,7 +158,7 @@ func argsOf(h heardTurn) (all []string) {
 }
 
 // expected is what the client is to read of what the model said in a turn.
-func (v *dialog) expected(t *testing.T, i int) (want heardTurn) {
+func (v *dialog) expected(t *testing.T, i int) (want parsedTurn) {
 	t.Helper()
 	for k, said := range v.sides[i].said {
 		restored := func(text string) string {
@@ -177,25 +177,25 @@ func (v *dialog) expected(t *testing.T, i int) (want heardTurn) {
 			case "search_tools", "get_tool_schema", "bardo_recall":
 				continue
 			case "execute_tool":
-				want.add(v, heardCall{name: asText(inside(args, "name")), args: inside(args, "arguments")})
+				want.add(v, parsedCall{name: asText(inside(args, "name")), args: inside(args, "arguments")})
 			default:
-				want.add(v, heardCall{name: c.Name, args: args})
+				want.add(v, parsedCall{name: c.Name, args: args})
 			}
 		}
 		if k < len(v.sides[i].said)-1 && len(want.calls) > 0 {
 			t.Errorf("%s: the model was asked again after %+v", v, want.calls)
 		}
 	}
-	if v.beside != nil {
+	if v.extras != nil {
 		v.replaceIn(i, &want)
 	}
 	return want
 }
 
 // add adds a call, if no rule takes it out.
-func (h *heardTurn) add(v *dialog, c heardCall) {
+func (h *parsedTurn) add(v *dialog, c parsedCall) {
 	fate := "allow"
-	if v.beside != nil {
+	if v.extras != nil {
 		fate = v.fate(c.name, c.args)
 	}
 	if fate == "remove" || fate == "refuse" {
@@ -235,7 +235,7 @@ func (v *dialog) checkSent(t *testing.T, i int, call gateway.Call, got gateway.A
 	first := s.said[0]
 	v.checkTools(t, i, &first.seen, did)
 	same := v.format == map[string]dialogFormat{"gpt-4.1": inChat, "claude-sonnet-4-5": inMessages, "gemini-3-pro-preview": inGemini, onlyInResponses: inResponses}[v.model]
-	adds := v.beside != nil && v.beside.search // what is found
+	adds := v.extras != nil && v.extras.search // what is found
 	if in, out := weight([]byte(call.Body), v.values), weight(first.body, v.values); same && out > in && !adds {
 		t.Errorf("%s: %d bytes became %d, layers %s", v, in, out, did)
 	}
@@ -251,7 +251,7 @@ func (v *dialog) checkSent(t *testing.T, i int, call gateway.Call, got gateway.A
 func (v *dialog) checkTaken(t *testing.T, i int) {
 	t.Helper()
 	for _, r := range v.sides[i].providers[v.model].Generations() {
-		if amended := v.beside != nil && strings.Contains(fmt.Sprint(v.record["attempt_log"]), "next:amend"); r.Status != http.StatusOK && !amended { // signed thinking of which a call was taken out
+		if amended := v.extras != nil && strings.Contains(fmt.Sprint(v.record["attempt_log"]), "next:amend"); r.Status != http.StatusOK && !amended { // signed thinking of which a call was taken out
 			t.Errorf("%s: the provider refuses with %d: %v\n%s", v, r.Status, v.record["attempt_log"], r.Body)
 		}
 	}

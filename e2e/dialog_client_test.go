@@ -22,24 +22,24 @@ const (
 	inGemini    dialogFormat = "gemini"
 )
 
-// dialogClient keeps a conversation as programs of its format do: what it heard goes back as it came.
+// dialogClient keeps a conversation as programs of its format do: what it read goes back as it came.
 type dialogClient struct {
 	format dialogFormat
-	turns  []any       // messages, items or contents
-	open   []heardCall // those that wait for their results
-	joins  bool        // Gemini: texts of a stream that follow each other become one, as some programs do
+	turns  []any        // messages, items or contents
+	open   []parsedCall // those that wait for their results
+	joins  bool         // Gemini: texts of a stream that follow each other become one, as some programs do
 }
 
-// heardCall is a call of a tool that a client was asked for.
-type heardCall struct {
+// parsedCall is a call of a tool that a client was asked for.
+type parsedCall struct {
 	id, name string
 	args     any
 }
 
-// heardTurn is what a client read of an answer.
-type heardTurn struct {
+// parsedTurn is what a client read of an answer.
+type parsedTurn struct {
 	text, thought string
-	calls         []heardCall
+	calls         []parsedCall
 	removed       []string // names in calls that rules took out
 	refused       bool     // by a rule
 	input, output int      // tokens, as the answer counts them; 0: it does not say
@@ -181,8 +181,8 @@ func (c *dialogClient) content(r dialogResult) any {
 	return c.parts(of)
 }
 
-// hear reads an answer, and puts it into the conversation as a client of its format does.
-func (c *dialogClient) hear(t *testing.T, got gateway.Answer, stream bool) (h heardTurn) {
+// read parses an answer, and puts it into the conversation as a client of its format does.
+func (c *dialogClient) read(t *testing.T, got gateway.Answer, stream bool) (h parsedTurn) {
 	t.Helper()
 	var docs []object
 	read := func(s string) {
@@ -203,13 +203,13 @@ func (c *dialogClient) hear(t *testing.T, got gateway.Answer, stream bool) (h he
 	}
 	switch c.format {
 	case inChat:
-		h = c.hearChat(docs, stream)
+		h = c.parseChat(docs, stream)
 	case inResponses:
-		h = c.hearResponses(docs, stream)
+		h = c.parseResponses(docs, stream)
 	case inMessages:
-		h = c.hearMessages(docs, stream)
+		h = c.parseMessages(docs, stream)
 	case inGemini:
-		h = c.hearGemini(docs)
+		h = c.parseGemini(docs)
 	}
 	c.open = h.calls
 	for _, doc := range docs {
@@ -219,7 +219,7 @@ func (c *dialogClient) hear(t *testing.T, got gateway.Answer, stream bool) (h he
 }
 
 // count reads why an answer ends, and how many tokens it has, of what a document of any format says.
-func (h *heardTurn) count(doc object) {
+func (h *parsedTurn) count(doc object) {
 	for _, of := range []any{doc, doc["delta"], doc["message"], doc["response"]} {
 		for _, choice := range append([]any{of}, append(inList(inside(of, "choices")), inList(inside(of, "candidates"))...)...) {
 			for _, key := range []string{"finish_reason", "stop_reason", "finishReason"} {
@@ -269,7 +269,7 @@ func parsed(args string) (v any) {
 	return v
 }
 
-func (c *dialogClient) hearChat(docs []object, stream bool) (h heardTurn) {
+func (c *dialogClient) parseChat(docs []object, stream bool) (h parsedTurn) {
 	message := object{"role": "assistant", "content": nil}
 	var calls []any
 	for _, doc := range docs {
@@ -300,14 +300,14 @@ func (c *dialogClient) hearChat(docs []object, stream bool) (h heardTurn) {
 		message["tool_calls"] = calls
 	}
 	for _, call := range calls {
-		h.calls = append(h.calls, heardCall{asText(inside(call, "id")), asText(inside(call, "function", "name")), parsed(asText(inside(call, "function", "arguments")))})
+		h.calls = append(h.calls, parsedCall{asText(inside(call, "id")), asText(inside(call, "function", "name")), parsed(asText(inside(call, "function", "arguments")))})
 	}
 	h.text, h.thought = asText(message["content"]), asText(message["reasoning_content"])+asText(message["reasoning"])
 	c.turns = append(c.turns, message)
 	return h
 }
 
-func (c *dialogClient) hearMessages(docs []object, stream bool) (h heardTurn) {
+func (c *dialogClient) parseMessages(docs []object, stream bool) (h parsedTurn) {
 	var blocks []any
 	for _, doc := range docs {
 		switch {
@@ -333,14 +333,14 @@ func (c *dialogClient) hearMessages(docs []object, stream bool) (h heardTurn) {
 		h.text += asText(b["text"])
 		h.thought += asText(b["thinking"])
 		if b["type"] == "tool_use" {
-			h.calls = append(h.calls, heardCall{asText(b["id"]), asText(b["name"]), b["input"]})
+			h.calls = append(h.calls, parsedCall{asText(b["id"]), asText(b["name"]), b["input"]})
 		}
 	}
 	c.turns = append(c.turns, object{"role": "assistant", "content": blocks})
 	return h
 }
 
-func (c *dialogClient) hearResponses(docs []object, stream bool) (h heardTurn) {
+func (c *dialogClient) parseResponses(docs []object, stream bool) (h parsedTurn) {
 	last := any(docs[len(docs)-1])
 	if stream {
 		last = inside(last, "response")
@@ -349,7 +349,7 @@ func (c *dialogClient) hearResponses(docs []object, stream bool) (h heardTurn) {
 		c.turns = append(c.turns, item)
 		switch inside(item, "type") {
 		case "function_call":
-			h.calls = append(h.calls, heardCall{asText(inside(item, "call_id")), asText(inside(item, "name")), parsed(asText(inside(item, "arguments")))})
+			h.calls = append(h.calls, parsedCall{asText(inside(item, "call_id")), asText(inside(item, "name")), parsed(asText(inside(item, "arguments")))})
 		case "message":
 			for _, part := range inList(inside(item, "content")) {
 				h.text += asText(inside(part, "text"))
@@ -363,7 +363,7 @@ func (c *dialogClient) hearResponses(docs []object, stream bool) (h heardTurn) {
 	return h
 }
 
-func (c *dialogClient) hearGemini(docs []object) (h heardTurn) {
+func (c *dialogClient) parseGemini(docs []object) (h parsedTurn) {
 	var parts []any
 	for _, doc := range docs {
 		for _, candidate := range inList(doc["candidates"]) {
@@ -384,7 +384,7 @@ func (c *dialogClient) hearGemini(docs []object) (h heardTurn) {
 					if args == nil {
 						args = object{}
 					}
-					h.calls = append(h.calls, heardCall{asText(inside(f, "id")), asText(inside(f, "name")), args})
+					h.calls = append(h.calls, parsedCall{asText(inside(f, "id")), asText(inside(f, "name")), args})
 				}
 			}
 		}

@@ -53,7 +53,7 @@ type dialogSide struct {
 	serial    map[string]int          // by the model
 	said      []dialogSaid            // in the turn that goes on, by the model that was asked for
 	others    []dialogSaid            // by others: second opinions, and the one that writes summaries
-	stored    map[string][]heardTurn  // what was answered, by key and question
+	stored    map[string][]parsedTurn // what was answered, by key and question
 	raw       map[string][]dialogSaid // what the model said last, likewise
 }
 
@@ -64,7 +64,7 @@ type dialogPair struct {
 	sides     [2]*dialogSide
 	hits      int           // answers from a cache
 	coalesced int           // pairs of requests of which one waited for the other
-	beside    *dialogBeside // nil: the layers alone
+	extras    *dialogExtras // nil: the layers alone
 }
 
 // dialogPlan is what the model does in a turn. What of it is possible depends on what it was sent.
@@ -250,7 +250,7 @@ func newDialogPair(t *testing.T, r *rand.Rand) *dialogPair {
 
 func newDialogSide(t *testing.T) *dialogSide {
 	t.Helper()
-	s := &dialogSide{providers: map[string]*fake.Server{}, serial: map[string]int{}, stored: map[string][]heardTurn{}, raw: map[string][]dialogSaid{}}
+	s := &dialogSide{providers: map[string]*fake.Server{}, serial: map[string]int{}, stored: map[string][]parsedTurn{}, raw: map[string][]dialogSaid{}}
 	for _, model := range sortedKeys(dialogModels) {
 		s.providers[model] = fake.Start(t, dialogModels[model])
 		s.providers[model].Behave(fake.Behaviour{From: s.answer})
@@ -366,7 +366,7 @@ func (v *dialog) say() {
 		return
 	}
 	parts := []dialogPart{{text: v.says()}}
-	if v.beside != nil {
+	if v.extras != nil {
 		parts[0].text += v.serviceWord()
 	}
 	for range r.IntN(3) {
@@ -429,7 +429,7 @@ func (v *dialog) ask(t *testing.T, i int, call gateway.Call, stream bool, plan *
 		t.Fatalf("%s: %d %v %s\nof %s\nsent %s", v, got.Status, got.Err, got.Body, call.Body, v.lastSent(i))
 	}
 	v.record = o.Record
-	h := c.hear(t, got, stream)
+	h := c.read(t, got, stream)
 	o.Body = "" // its pieces depend on what came together, and signatures on placeholders
 	v.checkAnswer(t, i, call, got, h)
 	v.checkSent(t, i, call, got)

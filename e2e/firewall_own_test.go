@@ -66,7 +66,7 @@ pipeline:
 				}
 				at[a.model].Behave(ownToolAnswer(provider, a.stream))
 				got := g.Do(t, a.call(""))
-				h := hear(t, a, got)
+				h := parseAnswer(t, a, got)
 				same := a.dialect == provider
 				if got.Status != http.StatusOK || !strings.HasPrefix(h.text, "I look.") || strings.Contains(got.Body, amount) != (same && decision == "allowed") {
 					t.Errorf("%s: %d %+v\n%s", a, got.Status, h, got.Body)

@@ -56,16 +56,16 @@ func guardedAsks() (all []guardedAsk) {
 	return all
 }
 
-// heard is what a client reads of an answer.
-type heard struct {
+// parsedAnswer is what a client reads of an answer.
+type parsedAnswer struct {
 	text   string
 	calls  []string // name and arguments
 	reason chat.StopReason
 	failed string
 }
 
-// hear reads an answer with the decoder of the client's format.
-func hear(t *testing.T, a guardedAsk, got gateway.Answer) (h heard) {
+// parseAnswer reads an answer with the decoder of the client's format.
+func parseAnswer(t *testing.T, a guardedAsk, got gateway.Answer) (h parsedAnswer) {
 	t.Helper()
 	kind := "application/json"
 	if a.stream {
@@ -146,7 +146,7 @@ pipeline:
 `, "file:"+events))
 	for _, a := range guardedAsks() {
 		got := g.Do(t, a.call(""))
-		h := hear(t, a, got)
+		h := parseAnswer(t, a, got)
 		if got.Status != http.StatusOK || !slices.Equal(h.calls, []string{price}) || h.reason != chat.StopTool || !strings.HasPrefix(h.text, "I look.") || !strings.Contains(h.text, `removed a call of the tool "transfer"`) || strings.Contains(got.Body, amount) {
 			t.Errorf("%s: %d %+v\n%s", a, got.Status, h, got.Body)
 		}
@@ -205,7 +205,7 @@ pipeline:
 				t.Errorf("%s, text %q: %d %s", a, text, got.Status, got.Body)
 			}
 			if begun {
-				if h := hear(t, a, got); h.failed == "" || h.text != text || len(h.calls) != 0 {
+				if h := parseAnswer(t, a, got); h.failed == "" || h.text != text || len(h.calls) != 0 {
 					t.Errorf("%s: %+v", a, h)
 				}
 			} else if got.Header.Get("X-Bardo-Firewall") != "call-refused=1, call-allowed=1" || got.Header.Get("X-Should-Retry") != "false" || got.Header.Get("X-Bardo-Cost") == "" {
@@ -258,7 +258,7 @@ pipeline:
 			if said := got.Header.Get("X-Bardo-Firewall"); strings.HasPrefix(said, "tools-removed=1") != (row.removed != "") {
 				t.Errorf("%s, %s: %q", a, about, said)
 			}
-			if h := hear(t, a, got); slices.Contains(h.calls, transfers) == (row.removed != "") { // the fake calls it nevertheless
+			if h := parseAnswer(t, a, got); slices.Contains(h.calls, transfers) == (row.removed != "") { // the fake calls it nevertheless
 				t.Errorf("%s, %s: %+v", a, about, h)
 			}
 		}
@@ -329,7 +329,7 @@ pipeline:
 `)
 	for _, a := range []guardedAsk{{chat.OpenAI, "m", false}, {chat.OpenAI, "m", true}, {chat.Anthropic, "m", true}} {
 		got := g.Do(t, a.call("", "X-Bardo-Replay: fast"))
-		h := hear(t, a, got)
+		h := parseAnswer(t, a, got)
 		if !slices.Equal(h.calls, []string{price}) || strings.Contains(got.Body, amount) {
 			t.Errorf("%s: %+v\n%s", a, h, got.Body)
 		}

@@ -187,14 +187,14 @@ func TestB08AHookLooksAtAnswers(t *testing.T) {
 			h.says = replacing("NOUGAT")
 			h.mu.Unlock()
 			got = g.Do(t, a.call(more, "X-Bardo-Replay: fast"))
-			heard := hear(t, a, got)
-			if got.Status != http.StatusOK || heard.text != "It is NOUGAT, of course." || !slices.Equal(heard.calls, []string{`transfer{"usd":5,"of":"NOUGAT"}`}) || heard.reason != chat.StopTool || strings.Contains(got.Body, "MARZIPAN") {
-				t.Errorf("%s, replaced: %d %+v\n%s", about, got.Status, heard, got.Body)
+			parsed := parseAnswer(t, a, got)
+			if got.Status != http.StatusOK || parsed.text != "It is NOUGAT, of course." || !slices.Equal(parsed.calls, []string{`transfer{"usd":5,"of":"NOUGAT"}`}) || parsed.reason != chat.StopTool || strings.Contains(got.Body, "MARZIPAN") {
+				t.Errorf("%s, replaced: %d %+v\n%s", about, got.Status, parsed, got.Body)
 			}
 			h.answers(`{"action":"allow"}`)
 			got = g.Do(t, a.call(more, "X-Bardo-Replay: fast"))
-			if heard = hear(t, a, got); heard.text != "It is MARZIPAN, of course." || len(heard.calls) != 1 {
-				t.Errorf("%s, allowed: %d %+v", about, got.Status, heard)
+			if parsed = parseAnswer(t, a, got); parsed.text != "It is MARZIPAN, of course." || len(parsed.calls) != 1 {
+				t.Errorf("%s, allowed: %d %+v", about, got.Status, parsed)
 			}
 		}
 	}
@@ -232,7 +232,7 @@ func TestB08AHookThatIsDownRefusesOrAllows(t *testing.T) {
 					t.Errorf("after %s the record has %+v", time.Since(began), tags)
 				}
 				if onError == "allow" {
-					if got.Status != http.StatusOK || len(tags) != 2 && row.why != "too_large" || hear(t, guardedAsk{chat.Anthropic, "m", true}, got).text != "I look." {
+					if got.Status != http.StatusOK || len(tags) != 2 && row.why != "too_large" || parseAnswer(t, guardedAsk{chat.Anthropic, "m", true}, got).text != "I look." {
 						t.Errorf("%d %s, %+v", got.Status, got.Body, tags)
 					}
 					return
@@ -332,8 +332,8 @@ providers:
 	if len(p.Generations()) != 1 {
 		t.Fatalf("a direct key: %d %s", got.Status, got.Body)
 	}
-	if heard := hear(t, a, got); got.Status != http.StatusOK || len(h.questions()) != 2 || strings.Contains(string(p.Generations()[0].Body), "transfer") || !slices.Equal(heard.calls, []string{price}) {
-		t.Errorf("a direct key: %d %+v, the hook gets %d questions, the provider %s", got.Status, heard, len(h.questions()), p.Generations()[0].Body)
+	if parsed := parseAnswer(t, a, got); got.Status != http.StatusOK || len(h.questions()) != 2 || strings.Contains(string(p.Generations()[0].Body), "transfer") || !slices.Equal(parsed.calls, []string{price}) {
+		t.Errorf("a direct key: %d %+v, the hook gets %d questions, the provider %s", got.Status, parsed, len(h.questions()), p.Generations()[0].Body)
 	}
 }
 

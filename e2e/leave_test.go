@@ -155,7 +155,7 @@ func TestK34WhoLeavesInTheMiddleOfTierT2PaysForBothTiers(t *testing.T) {
 // taken is told.
 func TestASecondAnswerWithoutItsFormIsPaidFor(t *testing.T) {
 	t.Parallel()
-	g, lead, other := opinionated(t, "")
+	g, lead, other := startTwoFamilies(t, "")
 	key := g.CreateKey(t, "--name", "k", "--balance-usd", "50").Key
 	lead.Behave(fake.Behaviour{Status: http.StatusInternalServerError})
 	other.Behave(fake.Behaviour{Flaw: fake.ProseOnly, Usage: &fake.Usage{Input: 2000, Output: 50}})

@@ -277,7 +277,7 @@ func TestK36MemoryAfterManyStreams(t *testing.T) {
 		rounds = 20
 	}
 	g, p := bothWays(t, fake.Behaviour{Tokens: 5})
-	load := startCrowd(t, g, 16, append(everyKind("backed"), everyKind("alone")...)...)
+	load := startClients(t, g, 16, append(everyKind("backed"), everyKind("alone")...)...)
 	round := func() footprint {
 		load.more(t, 500)
 		p.Forget()
@@ -338,8 +338,8 @@ func TestClientsThatLeave(t *testing.T) {
 	g.AssertSound(t)
 }
 
-// reluctant opens a stream on a connection of its own with small buffers, and reads no more than the head of the answer.
-func reluctant(t testing.TB, g *gateway.Gateway, a ask, header string) (body io.Reader) {
+// openUnread opens a stream on a connection of its own with small buffers, and reads no more than the head of the answer.
+func openUnread(t testing.TB, g *gateway.Gateway, a ask, header string) (body io.Reader) {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.URL, "http://"))
 	if err != nil {
@@ -375,7 +375,7 @@ func TestAClientThatDoesNotRead(t *testing.T) {
 			t.Parallel()
 			g, p := bothWays(t, fake.Behaviour{Tokens: tokens, TokenSize: size})
 			before := settled(t, g)
-			body := reluctant(t, g, ask{dialect: fake.OpenAI, model: model, stream: true}, "")
+			body := openUnread(t, g, ask{dialect: fake.OpenAI, model: model, stream: true}, "")
 			if _, err := p.WaitCancelled(soon(t), 1); err != nil {
 				t.Error(err)
 			}
@@ -429,7 +429,7 @@ func TestASlowReaderThatClosesAfterwards(t *testing.T) {
 	for _, model := range []string{"alone", "backed"} {
 		t.Run(model, func(t *testing.T) {
 			t.Parallel()
-			body := reluctant(t, g, ask{dialect: fake.OpenAI, model: model, stream: true}, "Connection: close\r\n")
+			body := openUnread(t, g, ask{dialect: fake.OpenAI, model: model, stream: true}, "Connection: close\r\n")
 			<-time.After(700 * time.Millisecond)
 			got, err := io.ReadAll(body)
 			if err != nil || len(got) < tokens*size || !strings.HasSuffix(string(got), "data: [DONE]\n\n") {

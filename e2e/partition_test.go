@@ -38,7 +38,7 @@ func layWire(t *testing.T, to *redistest.Server) *wire {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
-	t.Cleanup(func() { _ = l.Close(); w.mend(); all.Wait() })
+	t.Cleanup(func() { _ = l.Close(); w.reconnect(); all.Wait() })
 	all.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -87,9 +87,9 @@ func (w *wire) copy(to io.Writer, from io.Reader) {
 	}
 }
 
-func (w *wire) sever() { w.mu.Lock(); w.cut = true; w.mu.Unlock() }
+func (w *wire) disconnect() { w.mu.Lock(); w.cut = true; w.mu.Unlock() }
 
-func (w *wire) mend() { w.mu.Lock(); w.cut = false; w.whole.Broadcast(); w.mu.Unlock() }
+func (w *wire) reconnect() { w.mu.Lock(); w.cut = false; w.whole.Broadcast(); w.mu.Unlock() }
 
 // The partition's numbers: what a request uses, what a key may use in an hour, and how long what a gateway holds counts.
 const (
@@ -242,7 +242,7 @@ func TestX07APartitionThatOutlivesItsLease(t *testing.T) {
 			away       []int
 		}{
 			"Redis hangs":        {func(q *partition) { q.server.Hang() }, func(q *partition) { q.server.Resume() }, []int{0, 1}},
-			"one gateway is cut": {func(q *partition) { q.wire.sever() }, func(q *partition) { q.wire.mend() }, []int{1}},
+			"one gateway is cut": {func(q *partition) { q.wire.disconnect() }, func(q *partition) { q.wire.reconnect() }, []int{1}},
 		} {
 			t.Run(rule.name+"/"+name, func(t *testing.T) {
 				t.Parallel()

@@ -51,7 +51,7 @@ func TestAnOperatorDisablesAProviderUnderLoad(t *testing.T) {
 	t.Parallel()
 	g, first, second := pair(t, "m", "slow")
 	first.BehaveFor("slow", fake.Behaviour{Tokens: 20, Gap: 100 * time.Millisecond})
-	load := startCrowd(t, g, 12, everyKind("m")...)
+	load := startClients(t, g, 12, everyKind("m")...)
 	load.more(t, 50)
 	backed := begin(t, g, ask{dialect: fake.OpenAI, model: "slow", stream: true})
 

@@ -30,7 +30,7 @@ func reload(t testing.TB, g *gateway.Gateway, o gateway.Options) {
 	eventually(t, "the new configuration", func() bool { return said() > before })
 }
 
-// TestD60ReloadUnderLoad changes a running gateway step by step, while a crowd calls it and streams of every kind go on.
+// TestD60ReloadUnderLoad changes a running gateway step by step, while concurrent clients call it and streams of every kind go on.
 func TestD60ReloadUnderLoad(t *testing.T) {
 	t.Parallel()
 	slow := fake.Behaviour{Tokens: 40, Gap: 100 * time.Millisecond}
@@ -47,7 +47,7 @@ func TestD60ReloadUnderLoad(t *testing.T) {
 	pc := gateway.Provider{ID: "c", Fake: c, Models: models("new", "")}
 	o := gateway.Options{Config: quick, Providers: []gateway.Provider{pa, pb}}
 	g := gateway.Run(t, o)
-	load := startCrowd(t, g, 8, everyKind("m")...)
+	load := startClients(t, g, 8, everyKind("m")...)
 	load.more(t, 30)
 	backed := begin(t, g, ask{dialect: fake.Anthropic, model: "slow", stream: true})
 	alone := begin(t, g, ask{dialect: fake.OpenAI, model: "slow-alone", stream: true})
@@ -115,7 +115,7 @@ func checkLimitsChange(t *testing.T, o gateway.Options, g *gateway.Gateway) {
 	eventually(t, "the rate limit", func() bool { return g.Do(t, asked.call()).Status == http.StatusTooManyRequests })
 }
 
-func checkProviderMoves(t *testing.T, o gateway.Options, moved *fake.Server, g *gateway.Gateway, load *crowd, a *fake.Server) {
+func checkProviderMoves(t *testing.T, o gateway.Options, moved *fake.Server, g *gateway.Gateway, load *concurrentClients, a *fake.Server) {
 	t.Helper()
 	o.Providers[0].Fake = moved
 	reload(t, g, o)
@@ -126,7 +126,7 @@ func checkProviderMoves(t *testing.T, o gateway.Options, moved *fake.Server, g *
 	}
 }
 
-func checkBadFile(t *testing.T, o gateway.Options, g *gateway.Gateway, load *crowd) {
+func checkBadFile(t *testing.T, o gateway.Options, g *gateway.Gateway, load *concurrentClients) {
 	t.Helper()
 	bad := o
 	bad.Config += "billing: {spread_pct: lots}\n"
@@ -196,7 +196,7 @@ func TestAFileThatIsBeingWrittenIsNotRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	load := startCrowd(t, g, 2, everyKind("m")...)
+	load := startClients(t, g, 2, everyKind("m")...)
 	for i := range 100 {
 		begin := []byte("telemetry: {log_level: info}\n")
 		if i%2 == 0 {
@@ -226,7 +226,7 @@ func TestAProviderThatMovesTakesItsKeyAlong(t *testing.T) {
 		return gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "p", Fake: f, Models: models("m", "")}}}
 	}
 	g := gateway.Run(t, at(here))
-	load := startCrowd(t, g, 8, everyKind("m")...)
+	load := startClients(t, g, 8, everyKind("m")...)
 	load.more(t, 30)
 	for range 3 {
 		for _, f := range []*fake.Server{there, here} {

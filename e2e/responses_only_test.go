@@ -20,7 +20,7 @@ func responsesOnly(t *testing.T) (*gateway.Gateway, *fake.Server) {
 	return gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "openai", Fake: p}}}), p
 }
 
-// lookTurn is what a client heard in one turn, and the turn as it gives it back.
+// lookTurn is what a client read in one turn, and the turn as it gives it back.
 type lookTurn struct {
 	thought, text, call, id string
 	input, cached, output   int
@@ -29,11 +29,11 @@ type lookTurn struct {
 
 // lookClient is a client with one tool that thinks hard.
 type lookClient struct {
-	name string
-	ask  func(turns []string, stream bool) gateway.Call
-	hear func(t *testing.T, got gateway.Answer, stream bool) lookTurn
-	user string                                    // the question
-	sees func(call lookTurn, result string) string // a call's result
+	name  string
+	ask   func(turns []string, stream bool) gateway.Call
+	parse func(t *testing.T, got gateway.Answer, stream bool) lookTurn
+	user  string                                    // the question
+	sees  func(call lookTurn, result string) string // a call's result
 }
 
 var lookClients = []lookClient{
@@ -44,8 +44,8 @@ var lookClients = []lookClient{
 				`"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object","properties":{"at":{"type":"string"}}}}}],"messages":[%s]}`,
 				onlyInResponses, stream, strings.Join(turns, ","))}
 		},
-		hear: readChat,
-		user: `{"role":"user","content":"How is the weather?"}`,
+		parse: readChat,
+		user:  `{"role":"user","content":"How is the weather?"}`,
 		sees: func(call lookTurn, result string) string {
 			return fmt.Sprintf(`{"role":"tool","tool_call_id":%q,"content":%q}`, call.id, result)
 		},
@@ -57,8 +57,8 @@ var lookClients = []lookClient{
 				`"thinking":{"type":"enabled","budget_tokens":10000},"tools":[{"name":"look","input_schema":{"type":"object","properties":{"at":{"type":"string"}}}}],"messages":[%s]}`,
 				onlyInResponses, stream, strings.Join(turns, ","))}
 		},
-		hear: readMessages,
-		user: `{"role":"user","content":"How is the weather?"}`,
+		parse: readMessages,
+		user:  `{"role":"user","content":"How is the weather?"}`,
 		sees: func(call lookTurn, result string) string {
 			return fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":%q,"content":%q}]}`, call.id, result)
 		},
@@ -69,8 +69,8 @@ var lookClients = []lookClient{
 			return gateway.Call{Path: geminiPath(onlyInResponses, stream), Body: fmt.Sprintf(`{"generationConfig":{"maxOutputTokens":2000,"thinkingConfig":{"thinkingLevel":"high","includeThoughts":true}},`+
 				`"tools":[{"functionDeclarations":[{"name":"look","parametersJsonSchema":{"type":"object","properties":{"at":{"type":"string"}}}}]}],"contents":[%s]}`, strings.Join(turns, ","))}
 		},
-		hear: readGenerated,
-		user: `{"role":"user","parts":[{"text":"How is the weather?"}]}`,
+		parse: readGenerated,
+		user:  `{"role":"user","parts":[{"text":"How is the weather?"}]}`,
 		sees: func(call lookTurn, result string) string {
 			return fmt.Sprintf(`{"role":"user","parts":[{"functionResponse":{"id":%q,"name":"look","response":{"result":%q}}}]}`, call.id, result)
 		},
@@ -222,7 +222,7 @@ func TestEveryClientReachesAModelOfResponsesAlone(t *testing.T) {
 				if got.Status != http.StatusOK || got.Err != nil {
 					t.Fatalf("%d %v %s", got.Status, got.Err, got.Body)
 				}
-				first := c.hear(t, got, stream)
+				first := c.parse(t, got, stream)
 				if first.thought != "I have to look." || first.text != "Let me look." || first.call != `look{"at":"home"}` || first.id == "" {
 					t.Errorf("the client hears %+v in %s", first, got.Body)
 				}
@@ -235,7 +235,7 @@ func TestEveryClientReachesAModelOfResponsesAlone(t *testing.T) {
 				if got.Status != http.StatusOK || got.Header.Get("X-Bardo-Attempts") != "1" {
 					t.Fatalf("%d after %s attempts: %s", got.Status, got.Header.Get("X-Bardo-Attempts"), got.Body)
 				}
-				if second := c.hear(t, got, stream); second.text != "It is sunny." || second.call != "" {
+				if second := c.parse(t, got, stream); second.text != "It is sunny." || second.call != "" {
 					t.Errorf("the client hears %+v in %s", second, got.Body)
 				}
 				checkOnlyGivenBack(t, p, first.id)
@@ -312,7 +312,7 @@ func TestWhatAModelOfResponsesAloneRefuses(t *testing.T) {
 					Message: "Your organization must be verified to generate reasoning summaries. Please go to your organization's settings.",
 				}, fake.Behaviour{Text: "Hello."})
 				got := g.Do(t, c.ask([]string{c.user}, stream))
-				if got.Status != http.StatusOK || c.hear(t, got, stream).text != "Hello." || got.Header.Get("X-Bardo-Attempts") != "2" {
+				if got.Status != http.StatusOK || c.parse(t, got, stream).text != "Hello." || got.Header.Get("X-Bardo-Attempts") != "2" {
 					t.Fatalf("a summary is refused: %d after %s attempts: %s", got.Status, got.Header.Get("X-Bardo-Attempts"), got.Body)
 				}
 				if last := lastOf(t, p); strings.Contains(string(last.Body), `"summary"`) || !strings.Contains(string(last.Body), `"effort":"high"`) {

@@ -31,7 +31,7 @@ func scopedSession(t *testing.T, g *gateway.Gateway, key, body string) (s scoped
 }
 
 // TestE02ASessionUsesItsToolsAlone: in every format, streamed or not, with the session's key and with the account's: other tools are not offered, and a model
-// that calls one all the same is not heard, even where the operator's own rules are in shadow.
+// that calls one all the same is not parsed, even where the operator's own rules are in shadow.
 func TestE02ASessionUsesItsToolsAlone(t *testing.T) {
 	t.Parallel()
 	g, providers := guarded(t, "\npipeline: {firewall: {shadow: true, rules: [{id: all, allow: [get_price, transfer]}]}}\n")
@@ -50,7 +50,7 @@ func TestE02ASessionUsesItsToolsAlone(t *testing.T) {
 				c.Key, c.Header = g.Key, append(c.Header, "X-Bardo-Session-Id: "+s.ID)
 			}
 			got := g.Do(t, c)
-			h := hear(t, a, got)
+			h := parseAnswer(t, a, got)
 			if got.Status != http.StatusOK || !slices.Equal(h.calls, []string{price}) || strings.Contains(got.Body, amount) {
 				t.Errorf("%s, own key %t: %d %+v\n%s", a, own, got.Status, h, got.Body)
 			}
@@ -63,12 +63,12 @@ func TestE02ASessionUsesItsToolsAlone(t *testing.T) {
 	none := scopedSession(t, g, s.Key, `{"tools":[]}`)
 	c := a.call("")
 	c.Key = none.Key
-	if got := g.Do(t, c); got.Status != http.StatusOK || len(hear(t, a, got).calls) != 0 || strings.Contains(offered(a), "get_price") {
+	if got := g.Do(t, c); got.Status != http.StatusOK || len(parseAnswer(t, a, got).calls) != 0 || strings.Contains(offered(a), "get_price") {
 		t.Errorf("without tools: %d %s", got.Status, got.Body)
 	}
 	free := scopedSession(t, g, g.Key, `{}`)
 	c.Key = free.Key
-	if got := g.Do(t, c); got.Status != http.StatusOK || !slices.Equal(hear(t, a, got).calls, []string{transfers, price}) || free.Tools != nil {
+	if got := g.Do(t, c); got.Status != http.StatusOK || !slices.Equal(parseAnswer(t, a, got).calls, []string{transfers, price}) || free.Tools != nil {
 		t.Errorf("with any tool: %d %s", got.Status, got.Body)
 	}
 }

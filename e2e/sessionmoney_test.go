@@ -109,7 +109,7 @@ func microUSD(n int64) string { return fmt.Sprintf("%d.%06d", n/1_000_000, n%1_0
 // TestC16ASecondModelIsOneOfTheSessions: neither a verifier nor a better tier is a model that the session may not use.
 func TestC16ASecondModelIsOneOfTheSessions(t *testing.T) {
 	t.Parallel()
-	g, lead, other := opinionated(t, "")
+	g, lead, other := startTwoFamilies(t, "")
 	says(lead, assessment(true, 5, "x"), 100, 50)
 	says(other, assessment(true, 5, "x"), 100, 50)
 	l := &sessionLab{p: lead, Gateway: g}

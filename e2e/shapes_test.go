@@ -102,7 +102,7 @@ func newRandomRequest(r *rand.Rand, n int) *randomRequest {
 	c.header = pick(r, nil, nil, []string{"x-bardo-cache: no-store"}, []string{"x-bardo-subsystem: risk"}, []string{"accept-encoding: gzip"}, []string{"x-bardo-pipeline: minimal"},
 		[]string{"x-bardo-subsystem: nonsense"}, []string{"x-bardo-privacy: tee"}, []string{"x-bardo-max-cost: 0.000001"}, []string{"content-encoding: gzip"}, []string{"content-type: text/plain"})
 	c.call = c.ask.call(c.header...)
-	c.disturb(r)
+	c.mutate(r)
 	return c
 }
 
@@ -128,8 +128,8 @@ var randomMembers = map[fake.Dialect][]string{
 	},
 }
 
-// disturb makes one request of three an unusual one.
-func (c *randomRequest) disturb(r *rand.Rand) {
+// mutate makes one request of three an unusual one.
+func (c *randomRequest) mutate(r *rand.Rand) {
 	switch r.IntN(12) {
 	case 0: // cut, doubled, or changed at one place
 		b, at := c.call.Body, r.IntN(len(c.call.Body))
@@ -150,16 +150,16 @@ func (c *randomRequest) disturb(r *rand.Rand) {
 // variable is what differs from one request to the next in answers and records.
 var variable = regexp.MustCompile(`(req|chatcmpl|msg|resp|call|toolu|gen|fc|rs|key|acc|conv|job|trace)[-_][A-Za-z0-9_-]{4,}|\d{4}-\d\d-\d\dT[0-9:.]+Z|"[a-z_]*(_ms|_at|created|createTime|responseId)":[^,}\]]+|dur=[0-9.]+(;late)?|"id": ?"[A-Za-z0-9_-]{8,}"|127\.0\.0\.1:\d+|/tmp/[A-Za-z0-9/._-]+`)
 
-func steady(s string) string { return variable.ReplaceAllString(s, "~") }
+func withoutVariable(s string) string { return variable.ReplaceAllString(s, "~") }
 
-// steadyJSON is a JSON value without what varies.
-func steadyJSON(v any) any {
+// withoutVariableJSON is a JSON value without what varies.
+func withoutVariableJSON(v any) any {
 	switch v := v.(type) {
 	case string:
-		return steady(v)
+		return withoutVariable(v)
 	case []any:
 		for i := range v {
-			v[i] = steadyJSON(v[i])
+			v[i] = withoutVariableJSON(v[i])
 		}
 	case map[string]any:
 		for k := range v {
@@ -167,7 +167,7 @@ func steadyJSON(v any) any {
 				delete(v, k) // durations below a millisecond are left out
 				continue
 			}
-			v[k] = steadyJSON(v[k])
+			v[k] = withoutVariableJSON(v[k])
 		}
 	}
 	return v
@@ -184,7 +184,7 @@ type outcome struct {
 
 func outcomeOf(t *testing.T, g *gateway.Gateway, got gateway.Answer) outcome {
 	t.Helper()
-	o := outcome{Status: got.Status, Broken: got.Err != nil, Header: map[string]string{}, Body: steady(got.Body)}
+	o := outcome{Status: got.Status, Broken: got.Err != nil, Header: map[string]string{}, Body: withoutVariable(got.Body)}
 	for name, values := range got.Header {
 		switch v := strings.Join(values, ","); {
 		case slices.Contains([]string{"Date", "Age", "X-Request-Id"}, name) || strings.Contains(name, "Latency") || strings.Contains(name, "Duration") || strings.HasPrefix(name, "X-Ratelimit-Reset"):
@@ -193,15 +193,15 @@ func outcomeOf(t *testing.T, g *gateway.Gateway, got gateway.Answer) outcome {
 		case name == "X-Bardo-Balance" || strings.HasPrefix(name, "X-Ratelimit-Remaining"):
 			o.Header[name] = "~"
 		default:
-			o.Header[name] = steady(v)
+			o.Header[name] = withoutVariable(v)
 		}
 	}
 	if id := got.Header.Get("X-Request-Id"); id != "" {
 		a := g.Do(t, gateway.Call{Method: http.MethodGet, Path: "/v1/requests/" + id})
 		if json.Unmarshal([]byte(a.Body), &o.Record) != nil {
-			o.Record = map[string]any{"answer": steady(a.Body)}
+			o.Record = map[string]any{"answer": withoutVariable(a.Body)}
 		}
-		steadyJSON(o.Record)
+		withoutVariableJSON(o.Record)
 	}
 	return o
 }

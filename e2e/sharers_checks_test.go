@@ -46,7 +46,7 @@ func (w *sharedStores) check(before []float64) {
 	}
 	w.checkAnswers()
 	w.checkRate(took)
-	w.checkCrowd()
+	w.checkConcurrency()
 	if w.lease < time.Minute {
 		w.checkSlots()
 	}
@@ -174,15 +174,15 @@ func (w *sharedStores) checkRate(took time.Duration) {
 	}
 }
 
-// checkCrowd: at no time did more of a key's requests wait for their provider than it may have. Those that took longer than the lease may have lost their place.
-func (w *sharedStores) checkCrowd() {
+// checkConcurrency: at no time did more of a key's requests wait for their provider than it may have. Those that took longer than the lease may have lost their place.
+func (w *sharedStores) checkConcurrency() {
 	w.Helper()
 	if w.concurrent == 0 {
 		return
 	}
 	short := map[string]bool{}
 	for _, d := range w.deeds {
-		short[d.say] = d.who == "crowd" && d.whole && d.ended.Sub(d.began) < w.lease
+		short[d.say] = d.who == "concurrent" && d.whole && d.ended.Sub(d.began) < w.lease
 	}
 	var began []time.Time
 	for _, p := range []*fake.Server{w.one, w.two} {
@@ -211,7 +211,7 @@ func (w *sharedStores) checkCrowd() {
 			return
 		}
 	}
-	w.Logf("%d of the crowd were served", len(began))
+	w.Logf("%d of the concurrent requests were served", len(began))
 }
 
 // checkSlots: all places of a key are free, and it can take them at once.
@@ -226,7 +226,7 @@ func (w *sharedStores) checkSlots() {
 		for i := range w.concurrent {
 			all.Go(func() {
 				a := ask{dialect: fake.OpenAI, model: "slow", more: `"max_tokens":100`, say: fmt.Sprintf("Q-places-%d", i)}
-				if w.gateways[i%len(w.gateways)].now.Do(w, a.with(w.keys["crowd"].Key, "X-Bardo-No-Cache: true")).Status == http.StatusOK {
+				if w.gateways[i%len(w.gateways)].now.Do(w, a.with(w.keys["concurrent"].Key, "X-Bardo-No-Cache: true")).Status == http.StatusOK {
 					served.Add(1)
 				}
 			})

@@ -41,12 +41,12 @@ func (w *sharedStores) act(r *rand.Rand) {
 	}
 }
 
-// crowd sends more requests of one key at once than it may have.
-func (w *sharedStores) crowd(n int) {
+// exceedConcurrency sends more requests of one key at once than it may have.
+func (w *sharedStores) exceedConcurrency(n int) {
 	var all sync.WaitGroup
 	for i := range 7 {
-		s, a := w.gateways[i%len(w.gateways)], ask{dialect: fake.OpenAI, model: "slow", more: `"max_tokens":100`, say: fmt.Sprintf("Q-crowd-%d-%d", n, i)}
-		all.Go(func() { w.send(s, a, "crowd", 0, "X-Bardo-No-Cache: true") })
+		s, a := w.gateways[i%len(w.gateways)], ask{dialect: fake.OpenAI, model: "slow", more: `"max_tokens":100`, say: fmt.Sprintf("Q-concurrent-%d-%d", n, i)}
+		all.Go(func() { w.send(s, a, "concurrent", 0, "X-Bardo-No-Cache: true") })
 	}
 	all.Wait()
 }

@@ -134,7 +134,7 @@ func partitionAtRandom(t *testing.T, l partitionedLane, r *rand.Rand) {
 	}
 	clients.Go(func() {
 		for n := 0; !w.over.Load(); n++ {
-			w.crowd(n)
+			w.exceedConcurrency(n)
 		}
 	})
 	for range partFaults {
@@ -142,7 +142,7 @@ func partitionAtRandom(t *testing.T, l partitionedLane, r *rand.Rand) {
 		<-time.After(time.Duration(r.IntN(220)) * time.Millisecond)
 	}
 	w.over.Store(true)
-	w.mend()
+	w.restoreAll()
 	clients.Wait()
 	w.check(before)
 }
@@ -242,7 +242,7 @@ func (w *sharedStores) createKeys() {
 	o.must(http.StatusCreated, http.MethodPost, "/projects", `{"id":"daily","owner":"acme","limit_usd_day":`+amountOf(partDaily)+`}`, nil)
 	for name, rules := range map[string]string{
 		"rich": `"balance_usd":1000`, "poor": `"balance_usd":0.005`, "rate": fmt.Sprintf(`"rpm":%d`, partRate), "daily": `"limit_usd_day":` + amountOf(partDaily),
-		"member-a": `"project":"daily"`, "member-b": `"project":"daily","balance_usd":1`, "crowd": `"rpm":0`, "tenant-a": `"rpm":0`, "tenant-b": `"rpm":0`,
+		"member-a": `"project":"daily"`, "member-b": `"project":"daily","balance_usd":1`, "concurrent": `"rpm":0`, "tenant-a": `"rpm":0`, "tenant-b": `"rpm":0`,
 	} {
 		var k adminKey
 		o.must(http.StatusCreated, http.MethodPost, "/keys", fmt.Sprintf(`{"name":%q,%s}`, name, rules), &k)
@@ -313,8 +313,8 @@ func (w *sharedStores) kill(s *sharingGateway) {
 	w.start(s)
 }
 
-// mend makes everything right.
-func (w *sharedStores) mend() {
+// restoreAll ends every fault.
+func (w *sharedStores) restoreAll() {
 	for _, s := range w.gateways {
 		for _, way := range s.ways {
 			way.set(sound, true)

@@ -168,7 +168,7 @@ func TestK35StaleTimers(t *testing.T) {
 		},
 	})
 	pid := g.PID()
-	t.Run("crowd", func(t *testing.T) {
+	t.Run("concurrent streams", func(t *testing.T) {
 		for worker := range 8 {
 			t.Run(fmt.Sprint(worker), func(t *testing.T) {
 				t.Parallel()

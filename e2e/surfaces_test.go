@@ -75,8 +75,8 @@ var surfaceClients = []visitor{
 	},
 }
 
-// beside is what stands beside an answer: bardo.reasoning.
-type beside struct {
+// attachedReasoning is reported beside an answer: bardo.reasoning.
+type attachedReasoning struct {
 	Provider, Model, Visibility string
 	Content                     *string
 	Tokens                      int64 `json:"reasoning_tokens"`
@@ -90,16 +90,16 @@ type beside struct {
 	}
 }
 
-// besideIn finds what stands beside an answer, nil for nothing. In a stream it comes with the last event, or right before the terminator.
-func besideIn(t testing.TB, got gateway.Answer, stream bool) *beside {
+// attachedIn finds the reasoning beside an answer, nil for nothing. In a stream it comes with the last event, or right before the terminator.
+func attachedIn(t testing.TB, got gateway.Answer, stream bool) *attachedReasoning {
 	t.Helper()
-	type own struct{ Reasoning *beside }
+	type own struct{ Reasoning *attachedReasoning }
 	type holder struct {
 		Bardo    *own
 		Choices  []json.RawMessage
 		Response struct{ Bardo *own }
 	}
-	of := func(data string) *beside {
+	of := func(data string) *attachedReasoning {
 		var h holder
 		if err := json.Unmarshal([]byte(data), &h); err != nil {
 			t.Fatalf("%v in %s", err, data)
@@ -118,7 +118,7 @@ func besideIn(t testing.TB, got gateway.Answer, stream bool) *beside {
 	if !stream {
 		return of(got.Body)
 	}
-	var found *beside
+	var found *attachedReasoning
 	var evs []gateway.Event
 	for _, ev := range got.Events(t) {
 		if ev.Comment == "" {
@@ -212,7 +212,7 @@ func TestD44EverySurface(t *testing.T) {
 						} else if shows(model, c.name) && !strings.Contains(answer, whitby) {
 							t.Errorf("the thoughts are missing in %s", answer)
 						}
-						checkBeside(t, besideIn(t, got, stream), surface, model, shows(model, c.name))
+						checkAttached(t, attachedIn(t, got, stream), surface, model, shows(model, c.name))
 						checkThoughtTold(t, c, got, stream, model)
 						told := strings.Contains(got.Body, ": thinking… ")
 						if want := surface == "tui" && stream && c.name != "gemini" && shows(model, c.name); told != want {
@@ -233,8 +233,8 @@ func TestD44EverySurface(t *testing.T) {
 	g.AssertSound(t)
 }
 
-// checkBeside checks what stands beside an answer of thoughtful.
-func checkBeside(t *testing.T, b *beside, surface, model string, shown bool) {
+// checkAttached checks the reasoning beside an answer of thoughtful.
+func checkAttached(t *testing.T, b *attachedReasoning, surface, model string, shown bool) {
 	t.Helper()
 	if wanted := surface == "full" || surface == "web"; (b != nil) != wanted {
 		t.Fatalf("beside the answer stands %+v", b)
@@ -318,7 +318,7 @@ func TestReasoningHeaderIsAClosedSet(t *testing.T) {
 	}
 	call.Header = []string{"X-Bardo-Reasoning: full"}
 	got := g.Do(t, call)
-	if b := besideIn(t, got, false); b == nil || b.Content == nil || strings.Count(got.Body, `"reasoning_content"`) != 0 {
+	if b := attachedIn(t, got, false); b == nil || b.Content == nil || strings.Count(got.Body, `"reasoning_content"`) != 0 {
 		t.Errorf("who asks for the chain gets it beside what a chat shows: %s", got.Body)
 	}
 }
@@ -349,7 +349,7 @@ func TestSurfacesOfLegacyCompletions(t *testing.T) {
 			if got.Status != http.StatusOK || strings.Contains(got.Body, whitby) != (surface == "web") {
 				t.Errorf("%s, stream=%v: %d %s", surface, stream, got.Status, got.Body)
 			}
-			checkBeside(t, besideIn(t, got, stream), surface, "claude-like", true)
+			checkAttached(t, attachedIn(t, got, stream), surface, "claude-like", true)
 		}
 	}
 }
@@ -368,7 +368,7 @@ func TestThoughtsInTagsAreHiddenToo(t *testing.T) {
 				if said := c.said(t, got, stream); said != "At nine." || strings.Contains(got.Body, whitby) != (surface == "web") {
 					t.Errorf("%s, stream=%v, %s: it says %q: %s", c.name, stream, surface, said, got.Body)
 				}
-				checkBeside(t, besideIn(t, got, stream), surface, "openai-like", true)
+				checkAttached(t, attachedIn(t, got, stream), surface, "openai-like", true)
 			}
 		}
 	}
@@ -402,7 +402,7 @@ func TestD44StoredAnswersAreShownByTheirReadersSurface(t *testing.T) {
 						if strings.Contains(got.Body, whitby) == hides {
 							t.Errorf("%s of an answer that is %q, stream=%v: %s", surface, got.Header.Get("X-Bardo-Cache"), stream, got.Body)
 						}
-						if b := besideIn(t, got, stream); (b != nil) != (surface == "web") || b != nil && (b.Content == nil || !strings.Contains(*b.Content, whitby)) {
+						if b := attachedIn(t, got, stream); (b != nil) != (surface == "web") || b != nil && (b.Content == nil || !strings.Contains(*b.Content, whitby)) {
 							t.Errorf("beside it stands %+v: %s", b, got.Body)
 						}
 						if k := got.Header.Get("X-Bardo-Cache"); k == "hash" {
@@ -437,7 +437,7 @@ func mustReveal(t testing.TB, g *gateway.Gateway, key string, of gateway.Answer)
 	var r struct {
 		RequestID string    `json:"request_id"`
 		ExpiresAt time.Time `json:"expires_at"`
-		Reasoning beside
+		Reasoning attachedReasoning
 	}
 	got.JSON(t, &r)
 	left := time.Until(r.ExpiresAt)

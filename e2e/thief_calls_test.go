@@ -27,7 +27,7 @@ func (l *thiefLab) randomTheft(r *rand.Rand) *rawCall {
 		c.header = append(c.header, "last-event-id: "+eventID(r, victim, thief))
 	}
 	if r.IntN(3) == 0 {
-		c.disguise(r)
+		c.rewritePath(r)
 	}
 	if r.IntN(4) == 0 {
 		c.method = pick(r, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions, http.MethodTrace, "PROPFIND")
@@ -157,8 +157,8 @@ func mutatedID(r *rand.Rand, s string) string {
 	return string(b)
 }
 
-// disguise writes the path in another way.
-func (c *rawCall) disguise(r *rand.Rand) {
+// rewritePath writes the path in another way.
+func (c *rawCall) rewritePath(r *rand.Rand) {
 	path, query, hasQuery := strings.Cut(c.path, "?")
 	segments := strings.Split(path, "/")
 	at := 1 + r.IntN(len(segments)-1)

@@ -157,8 +157,8 @@ func withTools(d fake.Dialect) string {
 		`{"type":"function","function":{"name":"now"}}]`
 }
 
-// talkers are two providers, one of each dialect, whose models call tools in text; a model's name says how, and at which.
-func talkers(t *testing.T) (g *gateway.Gateway, at map[fake.Dialect]*fake.Server) {
+// startTextCallers starts a gateway with two providers, one of each dialect, whose models call tools in text; a model's name says how, and at which.
+func startTextCallers(t *testing.T) (g *gateway.Gateway, at map[fake.Dialect]*fake.Server) {
 	t.Helper()
 	at = make(map[fake.Dialect]*fake.Server, len(bothDialects))
 	o := gateway.Options{Config: quick}
@@ -190,7 +190,7 @@ func toolReason(d fake.Dialect, called bool) string {
 
 func TestK77CallsInText(t *testing.T) {
 	t.Parallel()
-	g, at := talkers(t)
+	g, at := startTextCallers(t)
 	const oslo = `{"name": "weather", "arguments": {"city": "Oslo"}}`
 	for _, row := range []struct {
 		about, format, says string
@@ -236,7 +236,7 @@ func TestK77CallsInText(t *testing.T) {
 
 func TestToolsInTextOverSeveralTurns(t *testing.T) {
 	t.Parallel()
-	g, at := talkers(t)
+	g, at := startTextCallers(t)
 	for _, provider := range bothDialects {
 		for _, client := range bothDialects {
 			for _, stream := range []bool{false, true} {
@@ -350,7 +350,7 @@ func TestEachAttemptHasItsOwnFormat(t *testing.T) {
 // TestWithoutToolsTextIsText: nothing is parsed where nothing can be called, and the request passes as it came.
 func TestWithoutToolsTextIsText(t *testing.T) {
 	t.Parallel()
-	g, at := talkers(t)
+	g, at := startTextCallers(t)
 	const says = `<tool_call>{"name": "now"}</tool_call>`
 	at[fake.OpenAI].Behave(fake.Behaviour{Text: says})
 	for _, more := range []string{`"temperature" : 0.70`, withTools(fake.OpenAI) + `,"tool_choice":"none"`} {
@@ -369,7 +369,7 @@ func TestWithoutToolsTextIsText(t *testing.T) {
 // TestD86ToolsInThePromptAreNamed: and what nothing enforces there.
 func TestD86ToolsInThePromptAreNamed(t *testing.T) {
 	t.Parallel()
-	g, at := talkers(t)
+	g, at := startTextCallers(t)
 	at[fake.OpenAI].Behave(fake.Behaviour{Text: `<tool_call>{"name": "now"}</tool_call>`})
 	for _, row := range []struct {
 		more, lost, says string
@@ -396,7 +396,7 @@ func TestD86ToolsInThePromptAreNamed(t *testing.T) {
 // TestLongCallIsNoSilence: what is held back until a call is whole counts as an answer; neither time-out ends it.
 func TestLongCallIsNoSilence(t *testing.T) {
 	t.Parallel()
-	g, at := talkers(t)
+	g, at := startTextCallers(t)
 	at[fake.OpenAI].Behave(fake.Behaviour{Text: `<tool_call> {"name": "weather", "arguments": {"city": "Oslo"}} </tool_call>`, Gap: 300 * time.Millisecond})
 	for _, client := range bothDialects {
 		a := ask{dialect: client, model: "hermes-at-openai", stream: true, more: withTools(client)}
@@ -409,7 +409,7 @@ func TestLongCallIsNoSilence(t *testing.T) {
 // TestCallsInTextAreStoredAsCalls: a stored answer is told as calls, in the other form too.
 func TestCallsInTextAreStoredAsCalls(t *testing.T) {
 	t.Parallel()
-	g, at := talkers(t)
+	g, at := startTextCallers(t)
 	at[fake.OpenAI].Behave(fake.Behaviour{Text: `ok <tool_call>{"name": "now"}</tool_call>`})
 	for _, client := range bothDialects {
 		var first spokenTurn

@@ -25,8 +25,8 @@ var mysteries = map[shaper]string{
 		shaper("gemini").lookup(),
 }
 
-// mystery is a gateway with a server of each format, and a model at each that nobody described.
-func mystery(t *testing.T) (*gateway.Gateway, map[shaper]*fake.Server) {
+// startUndescribed starts a gateway with a server of each format, and a model at each that nobody described.
+func startUndescribed(t *testing.T) (*gateway.Gateway, map[shaper]*fake.Server) {
 	t.Helper()
 	fakes := map[shaper]*fake.Server{}
 	o := gateway.Options{Config: quick}
@@ -47,7 +47,7 @@ func mystery(t *testing.T) (*gateway.Gateway, map[shaper]*fake.Server) {
 // and the answer is checked.
 func TestD86AnUnknownCapabilityPasses(t *testing.T) {
 	t.Parallel()
-	g, fakes := mystery(t)
+	g, fakes := startUndescribed(t)
 	for _, client := range shapers {
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/stream=%v", client, stream), func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestD86HowAnUnknownModelIsToldToThinkIsTheClientsWord(t *testing.T) {
 // TestAnUnknownModelThatDoesNotFollowItsSchema is asked once more, and in words: it is known by then.
 func TestAnUnknownModelThatDoesNotFollowItsSchema(t *testing.T) {
 	t.Parallel()
-	g, fakes := mystery(t)
+	g, fakes := startUndescribed(t)
 	for _, client := range shapers {
 		for name, first := range map[string]fake.Behaviour{
 			"by its answer": {Text: "Ann is 34."}, "by a refusal": {Status: http.StatusBadRequest, Message: "json_schema is not supported"},
@@ -125,7 +125,7 @@ func TestAnUnknownModelThatDoesNotFollowItsSchema(t *testing.T) {
 // TestAnUnknownModelIsAskedByTheSchemaOfOtherFormats: what is not known to be missing has no words stand in for it.
 func TestAnUnknownModelIsAskedByTheSchemaOfOtherFormats(t *testing.T) {
 	t.Parallel()
-	g, fakes := mystery(t)
+	g, fakes := startUndescribed(t)
 	for at, member := range map[shaper]string{"openai": "response_format", "anthropic": "output_config", "gemini": "responseJsonSchema"} {
 		for _, client := range shapers {
 			for _, stream := range []bool{false, true} {

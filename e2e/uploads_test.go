@@ -349,7 +349,7 @@ func TestASlowUploadEndsInItsTime(t *testing.T) {
 		}
 		t.Run("drop by drop/"+string(a.dialect), func(t *testing.T) {
 			h := hold(t, total, a.call(), 100_000)
-			stop := drip(t, h)
+			stop := sendSlowly(t, h)
 			defer stop()
 			got := h.answer(t)
 			if mustFail(t, a, got, 408, "request_timeout"); !strings.Contains(got.Body, "1s") {
@@ -367,8 +367,8 @@ func TestASlowUploadEndsInItsTime(t *testing.T) {
 	})
 }
 
-// drip sends a byte every 50 ms until it is stopped, or the connection is gone.
-func drip(t testing.TB, h *held) (stop func()) {
+// sendSlowly sends a byte every 50 ms until it is stopped, or the connection is gone.
+func sendSlowly(t testing.TB, h *held) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var dripping sync.WaitGroup

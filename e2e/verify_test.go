@@ -21,8 +21,8 @@ func assessment(approved bool, size int, detail string) string {
 		`"observation":%s,"defi_threats":%s},"warnings":[],"reasoning":null}`, approved, size, layer, layer, layer, layer, layer)
 }
 
-// opinionated is a gateway with two models of different families at different providers, which are asked for by their names.
-func opinionated(t *testing.T, config string) (g *gateway.Gateway, lead, other *fake.Server) {
+// startTwoFamilies starts a gateway with two models of different families at different providers, which are asked for by their names.
+func startTwoFamilies(t *testing.T, config string) (g *gateway.Gateway, lead, other *fake.Server) {
 	t.Helper()
 	lead = fake.Start(t, fake.Config{Dialect: fake.Anthropic, Name: "lead"})
 	other = fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "other"})
@@ -95,7 +95,7 @@ var (
 // client's format, streamed or not, and both are paid for.
 func TestR29TheStricterOfTwoAnswersIsGiven(t *testing.T) {
 	t.Parallel()
-	g, lead, other := opinionated(t, "")
+	g, lead, other := startTwoFamilies(t, "")
 	key := g.CreateKey(t, "--name", "k", "--balance-usd", "50").Key
 	for _, row := range []struct {
 		about, first, second string
@@ -149,7 +149,7 @@ func TestR29TheStricterOfTwoAnswersIsGiven(t *testing.T) {
 // R-29: answers in a form of the caller's own, and those in none, have no stricter one: the first is given, and what differs is told.
 func TestR29WhatHasNoOrderIsComparedAlone(t *testing.T) {
 	t.Parallel()
-	g, lead, other := opinionated(t, "")
+	g, lead, other := startTwoFamilies(t, "")
 	for _, row := range []struct {
 		about, more, first, second, want string
 	}{
@@ -182,7 +182,7 @@ func TestR29WhatHasNoOrderIsComparedAlone(t *testing.T) {
 // R-29: where one of two fails, or gives nothing good, the other one's answer is given, and nothing is said to be verified.
 func TestR29OneAnswerIsBetterThanNone(t *testing.T) {
 	t.Parallel()
-	g, lead, other := opinionated(t, "")
+	g, lead, other := startTwoFamilies(t, "")
 	good, bad := fake.Behaviour{JSON: lax}, fake.Behaviour{Status: http.StatusInternalServerError}
 	prose := fake.Behaviour{Flaw: fake.ProseOnly}
 	for _, row := range []struct {
@@ -317,7 +317,7 @@ func TestK40HeartbeatsWhileASecondOpinionIsWaitedFor(t *testing.T) {
 // A verified answer is stored for those who ask for a verified one, and for nobody else.
 func TestVerifiedAnswersAreStoredApart(t *testing.T) {
 	t.Parallel()
-	g, lead, other := opinionated(t, "")
+	g, lead, other := startTwoFamilies(t, "")
 	says(lead, lax, 10, 10)
 	says(other, strict, 10, 10)
 	verify := []string{"X-Bardo-Subsystem: risk", "X-Bardo-Cache: force", "X-Bardo-Verify: true"}
@@ -338,7 +338,7 @@ func TestVerifiedAnswersAreStoredApart(t *testing.T) {
 // Both models are asked at the same time: neither waits for the other.
 func TestR29BothAreAskedAtTheSameTime(t *testing.T) {
 	t.Parallel()
-	g, lead, other := opinionated(t, "")
+	g, lead, other := startTwoFamilies(t, "")
 	for _, s := range []*fake.Server{lead, other} {
 		s.Behave(fake.Behaviour{JSON: lax, HeaderDelay: 3 * time.Second})
 	}
@@ -360,7 +360,7 @@ func TestR29BothAreAskedAtTheSameTime(t *testing.T) {
 // What both said stands beside the answer for who asks for it, and in no record and no event.
 func TestR29WhatBothSaidIsShownToTheCallerAlone(t *testing.T) {
 	t.Parallel()
-	g, lead, other := opinionated(t, "telemetry: {events: stdout}\n")
+	g, lead, other := startTwoFamilies(t, "telemetry: {events: stdout}\n")
 	says(lead, lax, 10, 10)
 	says(other, strict, 10, 10)
 	got := g.Do(t, shaper("openai").call("claude-opus-4-6", false, "May it?", "", "X-Bardo-Subsystem: risk", "X-Bardo-Verify: true", "X-Bardo-Reasoning: full"))
@@ -408,7 +408,7 @@ func TestR29WhatBothSaidIsShownToTheCallerAlone(t *testing.T) {
 // A client that leaves while it waits for an opinion ends both calls.
 func TestR29WhoLeavesEndsBothCalls(t *testing.T) {
 	t.Parallel()
-	g, lead, other := opinionated(t, "")
+	g, lead, other := startTwoFamilies(t, "")
 	for _, s := range []*fake.Server{lead, other} {
 		s.Behave(fake.Behaviour{Break: fake.Break{Kind: fake.Hang, At: fake.AfterHeaders}})
 	}

@@ -12,8 +12,8 @@ import (
 	"bardo.money/gateway/e2e/gateway"
 )
 
-// besideTurn is one request of a conversation with services.
-type besideTurn struct {
+// extrasTurn is one request of a conversation with services.
+type extrasTurn struct {
 	call   gateway.Call
 	stream bool
 	later  bool // it is answered later
@@ -26,8 +26,8 @@ type failed struct {
 	code   string
 }
 
-// holdBeside has the conversation.
-func (v *dialog) holdBeside(t *testing.T) {
+// holdWithExtras has the conversation.
+func (v *dialog) holdWithExtras(t *testing.T) {
 	t.Helper()
 	turns := 2 + v.r.IntN(7)
 	for v.turn = range turns {
@@ -35,13 +35,13 @@ func (v *dialog) holdBeside(t *testing.T) {
 		if v.long && v.turn == 0 {
 			v.fill()
 		}
-		q := besideTurn{stream: v.r.IntN(2) == 0}
+		q := extrasTurn{stream: v.r.IntN(2) == 0}
 		if q.later = v.r.IntN(10) == 0; q.later {
 			q.stream = false
 		}
 		choice := v.choice()
 		body := v.body(choice)
-		if q.plan = v.newBesidePlan(choice); q.later && v.beside.strict {
+		if q.plan = v.newExtrasPlan(choice); q.later && v.extras.strict {
 			q.plan.words = strings.ReplaceAll(q.plan.words, failingWord, "") // the answer would wait until the guardrail looks at it
 		}
 		twice := !q.later && v.r.IntN(6) == 0
@@ -50,14 +50,14 @@ func (v *dialog) holdBeside(t *testing.T) {
 		var seen [2]outcome
 		goes := true
 		for i, s := range v.sides {
-			v.beside.services[i].fails = fails
-			v.beside.services[i].finds(found)
+			v.extras.services[i].fails = fails
+			v.extras.services[i].finds(found)
 			q.call = s.call(v, i, q.stream, body)
 			if twice {
 				v.askTwice(t, i, &q)
 			}
 			var ok bool
-			seen[i], ok = v.askBeside(t, i, &q)
+			seen[i], ok = v.askWithExtras(t, i, &q)
 			goes = goes && ok
 		}
 		if d := seen[0].differences(seen[1]); len(d) > 0 && !q.later {
@@ -99,7 +99,7 @@ func (c *dialogClient) answered(text string) object {
 	return object{"role": "assistant", "content": text}
 }
 
-func (v *dialog) newBesidePlan(choice string) *dialogPlan {
+func (v *dialog) newExtrasPlan(choice string) *dialogPlan {
 	p := v.newPlan(choice)
 	p.words += v.serviceWord()
 	p.found = slices.DeleteFunc(slices.Clone(v.tools), func(o dialogTool) bool { return !v.offers(o.name) })
@@ -132,12 +132,12 @@ func (v *dialog) offers(name string) bool {
 	if v.only != nil && !slices.Contains(v.only, any(name)) {
 		return false
 	}
-	return v.beside == nil || !slices.ContainsFunc(v.beside.rules, func(d dialogRule) bool { return !d.narrow && d.objects(name, object{}) })
+	return v.extras == nil || !slices.ContainsFunc(v.extras.rules, func(d dialogRule) bool { return !d.narrow && d.objects(name, object{}) })
 }
 
 // fate is what becomes of a call: allow, flag, remove or refuse.
 func (v *dialog) fate(name string, args any) string {
-	for _, d := range v.beside.rules {
+	for _, d := range v.extras.rules {
 		if d.objects(name, args) && d.then != "flag" {
 			return d.then
 		}
@@ -150,17 +150,17 @@ func (v *dialog) fate(name string, args any) string {
 
 // guards reports whether the guardrail looks in a direction.
 func (v *dialog) guards(direction string) bool {
-	return slices.Contains(v.beside.guard, direction) && (v.class != "private" || v.beside.private["guard"])
+	return slices.Contains(v.extras.guard, direction) && (v.class != "private" || v.extras.private["guard"])
 }
 
 // before is how the gateway refuses the request before a provider has it.
-func (v *dialog) refusedBefore(q *besideTurn) failed {
+func (v *dialog) refusedBefore(q *extrasTurn) failed {
 	left := len(v.tools) == 0 || slices.ContainsFunc(v.tools, func(o dialogTool) bool { return v.offers(o.name) })
 	required := strings.Contains(q.call.Body, `"tool_choice":"required"`) || strings.Contains(q.call.Body, `"tool_choice":{"type":"any"}`) || strings.Contains(q.call.Body, `"mode":"ANY"`)
 	switch {
 	case q.plan.forced != "" && !v.offers(q.plan.forced), required && !left:
 		return failed{http.StatusForbidden, "tool_refused"}
-	case v.beside.guard != nil && v.class == "private" && !v.beside.private["guard"] && v.beside.strict:
+	case v.extras.guard != nil && v.class == "private" && !v.extras.private["guard"] && v.extras.strict:
 		return failed{http.StatusBadRequest, "guardrail_refused"}
 	case v.guards("request"):
 		return v.guarded(q.call.Body)
@@ -171,7 +171,7 @@ func (v *dialog) refusedBefore(q *besideTurn) failed {
 // guarded is how the guardrail ends a request of texts.
 func (v *dialog) guarded(texts ...string) failed {
 	switch say := verdict(texts...); {
-	case say == "failed" && v.beside.strict:
+	case say == "failed" && v.extras.strict:
 		return failed{http.StatusServiceUnavailable, "guardrail_unavailable"}
 	case say == "refused":
 		return failed{http.StatusBadRequest, "guardrail_refused"}
@@ -180,7 +180,7 @@ func (v *dialog) guarded(texts ...string) failed {
 }
 
 // refusedAfter is how the gateway refuses what the model said. A stream may have begun by then.
-func (v *dialog) refusedAfter(i int, want *heardTurn) failed {
+func (v *dialog) refusedAfter(i int, want *parsedTurn) failed {
 	var texts []string
 	for _, said := range v.sides[i].said {
 		texts = append(texts, said.b.Text)
@@ -194,8 +194,8 @@ func (v *dialog) refusedAfter(i int, want *heardTurn) failed {
 	return failed{}
 }
 
-// askBeside sends a request, reads the answer, and checks all that came of it. It reports whether the conversation can go on.
-func (v *dialog) askBeside(t *testing.T, i int, q *besideTurn) (o outcome, goes bool) {
+// askWithExtras sends a request, reads the answer, and checks all that came of it. It reports whether the conversation can go on.
+func (v *dialog) askWithExtras(t *testing.T, i int, q *extrasTurn) (o outcome, goes bool) {
 	t.Helper()
 	s, c := v.sides[i], v.clients[i]
 	q.call.Key = v.keyOf(i)
@@ -229,7 +229,7 @@ func (v *dialog) askBeside(t *testing.T, i int, q *besideTurn) (o outcome, goes 
 		v.checkFailed(t, i, q, got, f)
 		return o, false
 	}
-	h := c.hear(t, got, q.stream)
+	h := c.read(t, got, q.stream)
 	v.checkUsage(t, i, got, &h)
 	v.wellFormed(t, got, q.stream, &h)
 	v.checkAnswer(t, i, q.call, got, h)
@@ -238,16 +238,16 @@ func (v *dialog) askBeside(t *testing.T, i int, q *besideTurn) (o outcome, goes 
 }
 
 // question is what two requests with the same answer have in common.
-func (v *dialog) question(q *besideTurn) string { return fmt.Sprint(v.key, q.call.Path, q.call.Body) }
+func (v *dialog) question(q *extrasTurn) string { return fmt.Sprint(v.key, q.call.Path, q.call.Body) }
 
 // begin sets what the model says in the turn, and forgets what was said before.
-func (v *dialog) begin(i int, q *besideTurn) {
+func (v *dialog) begin(i int, q *extrasTurn) {
 	s, mine := v.sides[i], *q.plan
 	s.mu.Lock()
 	s.plan, s.said, s.others = &mine, nil, nil
 	s.mu.Unlock()
 	v.last[i] = q.call
-	for _, h := range []*hook{v.beside.services[i].guard} {
+	for _, h := range []*hook{v.extras.services[i].guard} {
 		h.mu.Lock()
 		h.got = nil
 		h.mu.Unlock()
@@ -262,7 +262,7 @@ func (v *dialog) keyOf(i int) string {
 }
 
 // send sends a request, and asks for its answer until it is there where it comes later.
-func (v *dialog) send(t *testing.T, i int, q *besideTurn) (got gateway.Answer) {
+func (v *dialog) send(t *testing.T, i int, q *extrasTurn) (got gateway.Answer) {
 	t.Helper()
 	s := v.sides[i]
 	if !q.later {
@@ -284,7 +284,7 @@ func (v *dialog) send(t *testing.T, i int, q *besideTurn) (got gateway.Answer) {
 }
 
 // checkFailed: what was to be refused is refused, in the caller's format, and nothing else is.
-func (v *dialog) checkFailed(t *testing.T, i int, q *besideTurn, got gateway.Answer, f failed) {
+func (v *dialog) checkFailed(t *testing.T, i int, q *extrasTurn, got gateway.Answer, f failed) {
 	t.Helper()
 	if f.code == "" || got.Err != nil {
 		t.Fatalf("%s: %d %v %s\nof %s\nsent %s\n%s", v, got.Status, got.Err, got.Body, q.call.Body, v.lastSent(i), v.config)
@@ -313,14 +313,14 @@ func (v *dialog) checkCutStream(t *testing.T, i int, got gateway.Answer, f faile
 	}
 	want := v.expected(t, i)
 	for _, name := range want.removed {
-		if strings.Contains(sent, `"name":"`+name+`"`) && !slices.ContainsFunc(want.calls, func(c heardCall) bool { return c.name == name }) {
+		if strings.Contains(sent, `"name":"`+name+`"`) && !slices.ContainsFunc(want.calls, func(c parsedCall) bool { return c.name == name }) {
 			t.Errorf("%s: a call of %s is sent before the error: %s", v, name, got.Body)
 		}
 	}
 }
 
 // askTwice sends the turn's request twice at once, before it is sent again: where one waits for the other, the provider is called once and both are told the same.
-func (v *dialog) askTwice(t *testing.T, i int, q *besideTurn) {
+func (v *dialog) askTwice(t *testing.T, i int, q *extrasTurn) {
 	t.Helper()
 	s := v.sides[i]
 	q.call.Key = v.keyOf(i)
@@ -330,15 +330,15 @@ func (v *dialog) askTwice(t *testing.T, i int, q *besideTurn) {
 	for range 2 {
 		go func() { answers <- s.g.Do(t, q.call) }()
 	}
-	heard, from := []heardTurn{}, []string{}
+	parsedTurns, from := []parsedTurn{}, []string{}
 	for range 2 {
 		got := <-answers
 		if got.Status != http.StatusOK || got.Err != nil || q.stream && strings.Contains(got.Body, `"error":{`) {
 			continue // what is refused is looked at when it is sent alone
 		}
-		h := (&dialogClient{format: v.format}).hear(t, got, q.stream)
+		h := (&dialogClient{format: v.format}).read(t, got, q.stream)
 		v.wellFormed(t, got, q.stream, &h)
-		heard, from = append(heard, h), append(from, got.Header.Get("X-Bardo-Cache"))
+		parsedTurns, from = append(parsedTurns, h), append(from, got.Header.Get("X-Bardo-Cache"))
 	}
 	paid := held - balanceOf(t, s.g, s.keys[v.key])
 	if v.spent[i] += paid; paid*10 != s.cost()*12 {
@@ -351,8 +351,8 @@ func (v *dialog) askTwice(t *testing.T, i int, q *besideTurn) {
 		return
 	}
 	v.coalesced++
-	s.stored[v.question(q)] = append(s.stored[v.question(q)], heard...)
-	if len(heard) == 2 && (heard[0].text != heard[1].text || !slices.Equal(argsOf(heard[0]), argsOf(heard[1]))) {
-		t.Errorf("%s: %v are told\n%+v\nand\n%+v", v, from, heard[0], heard[1])
+	s.stored[v.question(q)] = append(s.stored[v.question(q)], parsedTurns...)
+	if len(parsedTurns) == 2 && (parsedTurns[0].text != parsedTurns[1].text || !slices.Equal(argsOf(parsedTurns[0]), argsOf(parsedTurns[1]))) {
+		t.Errorf("%s: %v are told\n%+v\nand\n%+v", v, from, parsedTurns[0], parsedTurns[1])
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"bardo.money/gateway/e2e/gateway"
 )
 
-// deafReader opens a stream, and reads nothing of it but its head: its buffer is as small as the system allows.
-func deafReader(t *testing.T, g *gateway.Gateway, path, header string) (status int) {
+// stalledReader opens a stream, and reads nothing of it but its head: its buffer is as small as the system allows.
+func stalledReader(t *testing.T, g *gateway.Gateway, path, header string) (status int) {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.URL, "http://"))
 	if err != nil {
@@ -56,14 +56,14 @@ func TestManyReadersThatReadNothingCostLittle(t *testing.T) {
 						want = http.StatusTooManyRequests
 					}
 					for _, path := range []string{"/v1/events", "/venice/stream"} {
-						if got := deafReader(t, g, path, "authorization: Bearer "+k.Key); got != want {
+						if got := stalledReader(t, g, path, "authorization: Bearer "+k.Key); got != want {
 							t.Fatalf("stream %d of %s: %d, want %d", n, path, got, want)
 						}
 					}
 				}
 				cookie := loggedIn(t, g, k.Key)
 				for n := range 7 {
-					if got := deafReader(t, g, "/ui/live/events", cookie); (got == http.StatusOK) != (n < 6) {
+					if got := stalledReader(t, g, "/ui/live/events", cookie); (got == http.StatusOK) != (n < 6) {
 						t.Fatalf("live page %d: %d", n, got)
 					}
 				}

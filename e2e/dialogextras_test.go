@@ -18,8 +18,8 @@ import (
 // Words by which the services beside a random conversation decide, and what they do: one replaces the first, refuses what has the second, and fails at the third.
 const replacedWord, replacement, refusedWord, failingWord = "MARZIPAN", "NOUGAT", "WORMWOOD", "ABSINTHE"
 
-// dialogBeside is what a pair of gateways has besides the layers and their providers.
-type dialogBeside struct {
+// dialogExtras is what a pair of gateways has in addition to the layers and their providers.
+type dialogExtras struct {
 	rules    []dialogRule
 	guard    []string        // when the guardrail looks; nil: there is none
 	strict   bool            // what it does not look at is refused
@@ -64,8 +64,8 @@ func (d dialogRule) objects(name string, args any) bool {
 	return !d.narrow || has && (!is || text == narrowText)
 }
 
-func newDialogBeside(r *rand.Rand) *dialogBeside {
-	b := &dialogBeside{
+func newDialogExtras(r *rand.Rand) *dialogExtras {
+	b := &dialogExtras{
 		guard: pick(r, nil, []string{"request"}, []string{"response"}, []string{"request", "response"}), strict: r.IntN(2) == 0, private: map[string]bool{},
 		semantic: pick(r, "off", "off", "on", "shadow"), summary: r.IntN(3) > 0, search: r.IntN(3) == 0,
 	}
@@ -79,7 +79,7 @@ func newDialogBeside(r *rand.Rand) *dialogBeside {
 }
 
 // config is the part of the configuration that is about them, for a side.
-func (b *dialogBeside) config(t *testing.T, r *rand.Rand, i int) (pipeline, rest string) {
+func (b *dialogExtras) config(t *testing.T, r *rand.Rand, i int) (pipeline, rest string) {
 	t.Helper()
 	rules := make([]string, len(b.rules))
 	for k, d := range b.rules {
@@ -125,11 +125,11 @@ func looks(q map[string]any) string {
 	return replacing(replacement)(q)
 }
 
-// newBesidePair starts two gateways with the services.
-func newBesidePair(t *testing.T, r *rand.Rand) *dialogPair {
+// newExtrasPair starts two gateways with the services.
+func newExtrasPair(t *testing.T, r *rand.Rand) *dialogPair {
 	t.Helper()
-	b := newDialogBeside(r)
-	p := &dialogPair{beside: b}
+	b := newDialogExtras(r)
+	p := &dialogPair{extras: b}
 	pii := pick(r, "mask", "mask", "mask", "detect")
 	p.masks = pii == "mask"
 	seed := r.Uint64()
@@ -195,9 +195,9 @@ func TestRandomConversationsWithServicesBeside(t *testing.T) {
 	for _, seed := range seedtest.Seeds(60) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 6))
-			p := newBesidePair(t, r)
+			p := newExtrasPair(t, r)
 			for range 6 {
-				p.newBesideDialog(t, r).holdBeside(t)
+				p.newExtrasDialog(t, r).holdWithExtras(t)
 			}
 			p.askMeanings(t, r)
 			for _, s := range p.sides {
@@ -207,13 +207,13 @@ func TestRandomConversationsWithServicesBeside(t *testing.T) {
 	}
 }
 
-// newBesideDialog is a conversation with more of what a request may ask for.
-func (p *dialogPair) newBesideDialog(t *testing.T, r *rand.Rand) *dialog {
+// newExtrasDialog is a conversation with more of what a request may ask for.
+func (p *dialogPair) newExtrasDialog(t *testing.T, r *rand.Rand) *dialog {
 	t.Helper()
 	v := p.newDialog(r)
 	v.header = slices.DeleteFunc(v.header, func(h string) bool { return strings.HasPrefix(h, "x-bardo-session-id") })
 	v.class = pick(r, "", "", "", "confidential", "private")
-	if v.class == "private" && !p.beside.private[v.model] {
+	if v.class == "private" && !p.extras.private[v.model] {
 		v.class = "confidential"
 	}
 	if v.class != "" {

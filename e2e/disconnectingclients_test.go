@@ -24,8 +24,8 @@ import (
 	"bardo.money/gateway/internal/seedtest"
 )
 
-// leaver is a client with a random request that closes its connection or resets its stream at a random moment.
-type leaver struct {
+// disconnectingClient is a client with a random request that closes its connection or resets its stream at a random moment.
+type disconnectingClient struct {
 	*randomRequest
 	healthy bool          // both providers answer, if the client stays
 	sent    int           // >= 0: after so many bytes of the request (over a plain connection: of its head, too)
@@ -39,14 +39,14 @@ type leaver struct {
 	whole  bool   // the answer was read to its end
 }
 
-func (c *leaver) String() string {
+func (c *disconnectingClient) String() string {
 	return fmt.Sprintf("%s, left after %d bytes sent, %d read, %s, plain %v, reset %v, TLS %v: saw %s, %d, whole %v", c.randomRequest, c.sent, c.read, c.after, c.plain, c.reset, c.call.TLS, c.id, c.status, c.whole)
 }
 
-// newLeaver has providers that answer slowly.
-func newLeaver(r *rand.Rand, n int) *leaver {
+// newDisconnectingClient has providers that answer slowly.
+func newDisconnectingClient(r *rand.Rand, n int) *disconnectingClient {
 	ms := func(most int) time.Duration { return time.Duration(r.IntN(most*1000)) * time.Microsecond }
-	c := &leaver{randomRequest: newRandomRequest(r, n), healthy: r.IntN(3) > 0}
+	c := &disconnectingClient{randomRequest: newRandomRequest(r, n), healthy: r.IntN(3) > 0}
 	for i := range c.behaviour {
 		b := &c.behaviour[i]
 		if c.healthy {
@@ -59,7 +59,7 @@ func newLeaver(r *rand.Rand, n int) *leaver {
 }
 
 // plan chooses when the client leaves.
-func (c *leaver) plan(r *rand.Rand) {
+func (c *disconnectingClient) plan(r *rand.Rand) {
 	c.sent, c.read, c.after = -1, -1, 10*time.Second
 	c.plain, c.reset, c.call.TLS = r.IntN(3) == 0, r.IntN(2) == 0, r.IntN(2) == 0
 	c.id, c.status, c.whole = "", 0, false
@@ -74,7 +74,7 @@ func (c *leaver) plan(r *rand.Rand) {
 }
 
 // run sends the request, and leaves as planned. What it returns is the gateway's fault.
-func (c *leaver) run(ctx context.Context, g *gateway.Gateway) error {
+func (c *disconnectingClient) run(ctx context.Context, g *gateway.Gateway) error {
 	ctx, leave := context.WithTimeout(ctx, c.after)
 	defer leave()
 	var err error
@@ -106,7 +106,7 @@ func (b *cutBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (c *leaver) runClient(ctx context.Context, leave context.CancelFunc, g *gateway.Gateway) error {
+func (c *disconnectingClient) runClient(ctx context.Context, leave context.CancelFunc, g *gateway.Gateway) error {
 	req, err := g.Request(ctx, c.call)
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (c *leaver) runClient(ctx context.Context, leave context.CancelFunc, g *gat
 }
 
 // readAnswer reads as much of an answer as planned.
-func (c *leaver) readAnswer(res *http.Response) error {
+func (c *disconnectingClient) readAnswer(res *http.Response) error {
 	c.id, c.status = res.Header.Get("X-Request-Id"), res.StatusCode
 	from := io.Reader(res.Body)
 	if c.read >= 0 {
@@ -135,7 +135,7 @@ func (c *leaver) readAnswer(res *http.Response) error {
 }
 
 // runPlain is runClient over a connection of its own, which may be closed inside the request's head, and reset.
-func (c *leaver) runPlain(ctx context.Context, g *gateway.Gateway) error {
+func (c *disconnectingClient) runPlain(ctx context.Context, g *gateway.Gateway) error {
 	at, err := url.Parse(g.URL)
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ type leavings struct {
 	*testing.T
 	g       *gateway.Gateway
 	key     gateway.NewKey
-	leavers []*leaver
+	leavers []*disconnectingClient
 	known   map[string]bool // requests of earlier rounds
 }
 
@@ -218,10 +218,10 @@ func TestK34RandomRequestsWhoseClientsLeave(t *testing.T) {
 
 func leaveAtRandom(t *testing.T, shape string, r *rand.Rand) {
 	t.Helper()
-	q := &leavings{T: t, leavers: make([]*leaver, 100), known: map[string]bool{}}
+	q := &leavings{T: t, leavers: make([]*disconnectingClient, 100), known: map[string]bool{}}
 	requests := make([]*randomRequest, len(q.leavers))
 	for i := range q.leavers {
-		q.leavers[i] = newLeaver(r, i)
+		q.leavers[i] = newDisconnectingClient(r, i)
 		requests[i] = q.leavers[i].randomRequest
 	}
 	q.g = gatewayOfShape(t, shape, hasty+pick(r, shapeConfigs...), requests)
@@ -232,7 +232,7 @@ func leaveAtRandom(t *testing.T, shape string, r *rand.Rand) {
 		}
 	}
 	eventually(t, "a first look at each provider, over a connection that is kept", func() bool {
-		return !slices.ContainsFunc(q.leavers, func(c *leaver) bool {
+		return !slices.ContainsFunc(q.leavers, func(c *disconnectingClient) bool {
 			return len(c.providers[0].Requests()) == 0 || len(c.providers[1].Requests()) == 0
 		})
 	})
@@ -347,7 +347,7 @@ func (q *leavings) checkRecords() {
 }
 
 // checkAnswered compares a record with the answer that its client has seen.
-func (c *leaver) checkAnswered(t *testing.T, r leftRecord) {
+func (c *disconnectingClient) checkAnswered(t *testing.T, r leftRecord) {
 	t.Helper()
 	left := r.Status == "cancelled" || r.Status == "left"
 	if r.HTTPStatus != c.status || c.whole && c.status == http.StatusOK && left {
@@ -356,7 +356,7 @@ func (c *leaver) checkAnswered(t *testing.T, r leftRecord) {
 }
 
 // checkRecord compares the records of a client's requests with what its providers have seen.
-func (c *leaver) checkRecord(t *testing.T, rs []leftRecord) {
+func (c *disconnectingClient) checkRecord(t *testing.T, rs []leftRecord) {
 	t.Helper()
 	asked, cancelled := 0, false
 	for _, p := range c.providers {

@@ -33,14 +33,14 @@ func (v *dialog) meanings() [][]string {
 // askMeanings asks questions of few meanings in a few surroundings: none is answered with what was said to another meaning, key, system prompt, or with other tools.
 func (p *dialogPair) askMeanings(t *testing.T, r *rand.Rand) {
 	t.Helper()
-	if p.beside.semantic != "on" {
+	if p.extras.semantic != "on" {
 		return
 	}
 	v := p.newDialog(r)
 	v.thinks, v.plants, v.header, v.model = false, true, []string{"x-bardo-pipeline: standard"}, pick(r, "gpt-4.1", "claude-sonnet-4-5") // the others think unasked
 	rows := v.meanings()
 	tools, stored := v.newTools(2), [2]map[string][]string{{}, {}}
-	for _, s := range p.beside.services[:] {
+	for _, s := range p.extras.services[:] {
 		s.search.answers(`{"results":[]}`)
 	}
 	v.format, v.system, v.tools = inChat, nil, nil
@@ -82,7 +82,7 @@ func (v *dialog) askMeaning(t *testing.T, i int, about, text string, stream bool
 	c.user([]dialogPart{{text: text}})
 	call := c.call(v.model, stream, v.body("")(), v.header)
 	call.Key = s.keys[v.key]
-	q := &besideTurn{call: call, stream: stream, plan: &dialogPlan{words: "so it is", echoes: 1, pieces: 5, model: v.model}}
+	q := &extrasTurn{call: call, stream: stream, plan: &dialogPlan{words: "so it is", echoes: 1, pieces: 5, model: v.model}}
 	v.begin(i, q)
 	held := balanceOf(t, s.g, call.Key)
 	got := s.g.Do(t, call)
@@ -90,7 +90,7 @@ func (v *dialog) askMeaning(t *testing.T, i int, about, text string, stream bool
 	if got.Status != http.StatusOK || got.Err != nil {
 		t.Fatalf("%s: %d %v %s", v, got.Status, got.Err, got.Body)
 	}
-	h := c.hear(t, got, stream)
+	h := c.read(t, got, stream)
 	v.checkPaid(t, i, q, got, held)
 	v.checkServices(t, i)
 	from := got.Header.Get("X-Bardo-Cache")

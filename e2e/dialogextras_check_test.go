@@ -30,7 +30,7 @@ func (s *dialogSide) cost() (sum int64) {
 }
 
 // checkPaid: the request cost what its calls cost, with a fifth on top, in the balance, the answer and the record.
-func (v *dialog) checkPaid(t *testing.T, i int, q *besideTurn, got gateway.Answer, held int64) {
+func (v *dialog) checkPaid(t *testing.T, i int, q *extrasTurn, got gateway.Answer, held int64) {
 	t.Helper()
 	s := v.sides[i]
 	cost, paid := s.cost(), held-balanceOf(t, s.g, s.keys[v.key])
@@ -51,7 +51,7 @@ func (v *dialog) checkPaid(t *testing.T, i int, q *besideTurn, got gateway.Answe
 func usd(micro int64) string { return fmt.Sprintf("%d.%06d", micro/1_000_000, micro%1_000_000) }
 
 // checkUsage: the answer counts the tokens of all rounds.
-func (v *dialog) checkUsage(t *testing.T, i int, got gateway.Answer, h *heardTurn) {
+func (v *dialog) checkUsage(t *testing.T, i int, got gateway.Answer, h *parsedTurn) {
 	t.Helper()
 	if got.Header.Get("X-Bardo-Cache") == "hash" || got.Header.Get("X-Bardo-Cache") == "semantic" || v.verifies {
 		return
@@ -68,7 +68,7 @@ func (v *dialog) checkUsage(t *testing.T, i int, got gateway.Answer, h *heardTur
 // checkServices: what is beside the providers sees no value that is masked, and nothing of a private conversation unless it is private itself.
 func (v *dialog) checkServices(t *testing.T, i int) {
 	t.Helper()
-	s, b := v.sides[i], v.beside
+	s, b := v.sides[i], v.extras
 	saw := map[string]string{"guard": strings.Join(b.services[i].guard.questions(), "\n"), "search": strings.Join(b.services[i].search.questions(), "\n")}
 	for _, said := range s.others {
 		name := said.model
@@ -95,7 +95,7 @@ func (v *dialog) checkServices(t *testing.T, i int) {
 }
 
 // replaceIn makes what the model said what the guardrail leaves of it.
-func (v *dialog) replaceIn(i int, want *heardTurn) {
+func (v *dialog) replaceIn(i int, want *parsedTurn) {
 	if !v.guards("response") {
 		return
 	}
@@ -108,7 +108,7 @@ func (v *dialog) replaceIn(i int, want *heardTurn) {
 }
 
 // wellFormed: the answer's pieces follow each other as its format has it, and it says why it ends.
-func (v *dialog) wellFormed(t *testing.T, got gateway.Answer, stream bool, h *heardTurn) {
+func (v *dialog) wellFormed(t *testing.T, got gateway.Answer, stream bool, h *parsedTurn) {
 	t.Helper()
 	ending := map[dialogFormat][2]string{inChat: {"stop", "tool_calls"}, inMessages: {"end_turn", "tool_use"}, inResponses: {"completed", "completed"}, inGemini: {"STOP", "STOP"}}[v.format]
 	want := ending[0]

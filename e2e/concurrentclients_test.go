@@ -16,9 +16,9 @@ import (
 	"bardo.money/gateway/e2e/gateway"
 )
 
-// crowd is a number of clients that keep their connections and call the gateway over and over, turn by turn with each of
-// some requests. What they say can be changed meanwhile, which marks the requests that were begun after the change.
-type crowd struct {
+// concurrentClients are clients that reuse their connections and call the gateway repeatedly, with each of some requests in turn. The text of their
+// requests can be changed meanwhile, to mark those that were begun after the change.
+type concurrentClients struct {
 	g      *gateway.Gateway
 	asks   []ask
 	says   atomic.Pointer[string]
@@ -31,10 +31,10 @@ type crowd struct {
 	failed []string
 }
 
-// startCrowd starts a crowd; it must be dismissed.
-func startCrowd(t testing.TB, g *gateway.Gateway, clients int, asks ...ask) *crowd {
+// startClients starts clients, which end with the test at the latest.
+func startClients(t testing.TB, g *gateway.Gateway, clients int, asks ...ask) *concurrentClients {
 	t.Helper()
-	c := &crowd{g: g, asks: asks}
+	c := &concurrentClients{g: g, asks: asks}
 	c.ctx, c.cancel = context.WithCancel(t.Context())
 	c.say("at first")
 	for i := range clients {
@@ -44,7 +44,7 @@ func startCrowd(t testing.TB, g *gateway.Gateway, clients int, asks ...ask) *cro
 			}
 		})
 	}
-	t.Cleanup(c.disperse)
+	t.Cleanup(c.end)
 	return c
 }
 
@@ -57,9 +57,9 @@ func everyKind(model string) []ask {
 	return out
 }
 
-func (c *crowd) say(s string) { c.says.Store(&s) }
+func (c *concurrentClients) say(s string) { c.says.Store(&s) }
 
-func (c *crowd) call(a ask) {
+func (c *concurrentClients) call(a ask) {
 	a.say = *c.says.Load()
 	// A call that was begun is finished, so that every failure is the gateway's.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), time.Minute)
@@ -73,7 +73,7 @@ func (c *crowd) call(a ask) {
 	}
 }
 
-func (c *crowd) try(ctx context.Context, a ask) error {
+func (c *concurrentClients) try(ctx context.Context, a ask) error {
 	res, err := c.g.Open(ctx, a.call())
 	if err != nil {
 		return err
@@ -92,22 +92,23 @@ func (c *crowd) try(ctx context.Context, a ask) error {
 	return nil
 }
 
-// more waits until the crowd has made n more calls.
-func (c *crowd) more(t testing.TB, n int64) {
+// more waits until the clients have made n more calls.
+func (c *concurrentClients) more(t testing.TB, n int64) {
 	t.Helper()
 	goal := c.calls.Load() + n
 	eventually(t, fmt.Sprintf("%d more calls", n), func() bool { return c.calls.Load() >= goal })
 }
 
-func (c *crowd) disperse() {
+// end cancels further calls, and waits for those that were begun.
+func (c *concurrentClients) end() {
 	c.cancel()
 	c.ended.Wait()
 }
 
-// stop ends the crowd, none of whose calls may have failed.
-func (c *crowd) stop(t testing.TB) {
+// stop ends the clients, none of whose calls may have failed.
+func (c *concurrentClients) stop(t testing.TB) {
 	t.Helper()
-	c.disperse()
+	c.end()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.failed) > 0 {
