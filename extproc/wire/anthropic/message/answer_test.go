@@ -273,6 +273,19 @@ var failureRows = []struct {
 		want: chat.ProviderError{Status: 502, Type: "truncated", Message: "the answer broke off"},
 	},
 	{
+		name: "JSON that is no message", status: 200, header: jsonBody, req: &chat.Request{Dialect: chat.Anthropic}, body: `{"object":"list","data":[]}`,
+		want: chat.ProviderError{Status: 502, Type: "invalid_response", Message: "the provider's answer has no content", Unusable: true},
+	},
+	{
+		name: "a message of a thread", status: 200, header: jsonBody, req: &chat.Request{Dialect: chat.OpenAI}, body: `{"id":"msg_1","role":"assistant","content":"a"}`,
+		want: chat.ProviderError{Status: 502, Type: "invalid_response", Message: "the provider's answer has no content", Unusable: true},
+	},
+	{
+		name: "an error of another server with a good status", status: 200, header: jsonBody, req: &chat.Request{Dialect: chat.Anthropic},
+		body: `{"error":{"type":"api_error","message":"x"}}`,
+		want: chat.ProviderError{Status: 500, Type: "api_error", Message: "x"},
+	},
+	{
 		name: "an error with a good status", status: 200, header: jsonBody, req: streamed(),
 		body: `{"type":"error","error":{"type":"api_error","message":"x"}}`,
 		want: chat.ProviderError{Status: 500, Type: "api_error", Message: "x"},

@@ -306,8 +306,11 @@ func (a *answer) body(body []byte) {
 	case err != nil || v.Kind() != jsonx.Object:
 		a.failTruncated()
 		return
-	case m.kind.Equal("error"):
+	case m.kind.Equal("error"), m.content.IsNull() && v.Get("error").Kind() == jsonx.Object:
 		a.fail(errbody.InStream(v))
+		return
+	case !a.count && m.content.Kind() != jsonx.Array:
+		a.fail(&chat.ProviderError{Status: badGateway, Type: "invalid_response", Message: "the provider's answer has no content", Unusable: true})
 		return
 	case !a.count:
 		model = a.start(&m)
