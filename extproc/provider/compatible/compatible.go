@@ -104,6 +104,8 @@ func (a Adapter) write(buf []byte, req *chat.Request, to policy.Resolution, at p
 // model is the provider's name of a model.
 func model(to *policy.Resolution) string { return cmp.Or(to.Upstream, string(to.Model)) }
 
+const streamOptions = "stream_options"
+
 // fit removes the members that the provider refuses, names them as degraded, and renames others. All other bytes stay.
 func (a Adapter) fit(call *provider.Call, to *policy.Resolution) (*provider.Call, error) {
 	refuses := a.refuses
@@ -127,7 +129,9 @@ func (a Adapter) fit(call *provider.Call, to *policy.Resolution) (*provider.Call
 	for _, name := range refuses {
 		if v := doc.Get(name); !v.IsNull() {
 			e.Delete(&doc, name)
-			call.Degraded = wire.AppendDegraded(call.Degraded, name)
+			if name != streamOptions { // who refuses it reports the usage in any case
+				call.Degraded = wire.AppendDegraded(call.Degraded, name)
+			}
 		}
 	}
 	if !e.Empty() {

@@ -68,6 +68,23 @@ func TestRefusedMembersAreLeftOut(t *testing.T) {
 	}
 }
 
+// TestMistralIsNotAskedForUsage: it refuses stream_options with 422, and reports the usage of streams anyway, so nothing is lost.
+func TestMistralIsNotAskedForUsage(t *testing.T) {
+	for _, body := range []string{
+		`{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`,
+		`{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]}`,
+	} {
+		req, err := wire.Dialect{}.Decode(chat.Generate, nil, "", []byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		call, err := compatible.Mistral.Encode(nil, req, policy.Resolution{Upstream: "m"}, provider.Endpoint{})
+		if err != nil || strings.Contains(string(call.Body), "stream_options") || len(call.Degraded) > 0 {
+			t.Errorf("%s became %s, without %v, %v", body, call.Body, call.Degraded, err)
+		}
+	}
+}
+
 // TestReasoningOfTheHistoryIsSent: in the member that the provider reads, unless it refused it.
 func TestReasoningOfTheHistoryIsSent(t *testing.T) {
 	const body = `{"model":"m","messages":[{"role":"assistant","reasoning":"4","reasoning_details":[],"content":"4."},{"role":"user","content":"hi"}]}`

@@ -4,7 +4,8 @@ import (
 	"bardo.money/gateway/internal/kind"
 )
 
-// Mistral calls seed random_seed, limits answers with max_tokens, and refuses unknown members (docs.mistral.ai/api).
+// Mistral calls seed random_seed, limits answers with max_tokens, and refuses unknown members (docs.mistral.ai/api), include_usage among them: the
+// last chunk of a stream always has the usage.
 var Mistral = Adapter{
 	kind: kind.Kind{
 		Name: "mistral", Doc: "Mistral, on the operator's key.", BaseURL: "https://api.mistral.ai/v1", Variables: []string{"MISTRAL_API_KEY"},
@@ -12,6 +13,6 @@ var Mistral = Adapter{
 	},
 	options: maxTokens,
 	renames: []rename{{"seed", "random_seed"}},
-	refuses: []string{"logprobs", "top_logprobs", "logit_bias", "user", "store", "service_tier", "verbosity"},
+	refuses: []string{"logprobs", "top_logprobs", "logit_bias", "user", "store", "service_tier", "verbosity", streamOptions},
 	embeds:  true,
 }
