@@ -56,7 +56,15 @@ func NoArgs(c *cobra.Command, args []string) error {
 		names = append(names, sub.Name())
 	}
 	c.SuggestionsMinimumDistance = 2 // as in cobra
-	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+	near := c.SuggestionsFor(args[0])
+	for _, group := range c.Commands() {
+		for _, sub := range group.Commands() {
+			if sub.Name() == args[0] {
+				near = append(near, group.Name()+" "+sub.Name())
+			}
+		}
+	}
+	if len(near) > 0 {
 		return fmt.Errorf("%s has no command %q; did you mean %s?", c.CommandPath(), args[0], strings.Join(near, " or "))
 	}
 	return fmt.Errorf("%s has no command %q, expected %s", c.CommandPath(), args[0], strings.Join(names, ", "))

@@ -56,6 +56,7 @@ import (
 // UpCommand is `bardo up`.
 func UpCommand(p Parts) *cobra.Command {
 	c := roleCommand(p, "up", "Run the whole gateway on this machine", roles{data: true, control: true, envoy: true})
+	c.SuggestFor = []string{"start", "serve", "run", "server"}
 	c.Long = "Run the whole gateway on this machine, until SIGINT or SIGTERM. Without a configuration file, the variables of providers' API keys, such as OPENAI_API_KEY,\n" +
 		"say which providers there are; without any, a demo provider answers. Keys, balances and records are kept in $BARDO_HOME (default ~/.bardo)."
 	return c
