@@ -15,7 +15,7 @@ import (
 // client's error with Error.
 func (Dialect) NewEncoder(o wire.Options) wire.Encoder {
 	e := &encoder{opts: o, quoted: o.QuotedModel(), custom: customTools(o.Request)}
-	if o.Request != nil && !o.Same {
+	if o.Request != nil {
 		e.namespaces, _ = namespaces(&o.Request.Doc)
 	}
 	return e
@@ -28,7 +28,7 @@ type encoder struct {
 	quoted []byte          // opts.Model as a JSON string
 	custom map[string]bool // names of the request's tools with a text argument
 
-	namespaces map[string]string // of the request's tools, by their names; for providers of other formats
+	namespaces map[string]string // of the request's tools, by their names
 
 	began     bool
 	seq       int64

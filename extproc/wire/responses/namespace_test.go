@@ -54,11 +54,12 @@ func TestToolsInNamespacesAreReadForOtherFormats(t *testing.T) {
 	}
 }
 
-// TestACallOfAToolInANamespaceNamesIt, in a stream and in a whole answer of a provider of another format.
+// TestACallOfAToolInANamespaceNamesIt, in a stream and in a whole answer, of a provider of another format or of this one, if layers may change the answer.
 func TestACallOfAToolInANamespaceNamesIt(t *testing.T) {
 	r, _ := decoded(t, codexTools)
-	for _, stream := range []bool{false, true} {
-		enc := Dialect{}.NewEncoder(wire.Options{Stream: stream, Model: "m", RequestID: "r", Request: r})
+	for i := range 4 {
+		stream, same := i&1 != 0, i&2 != 0
+		enc := Dialect{}.NewEncoder(wire.Options{Stream: stream, Same: same, MayChange: same, Model: "m", RequestID: "r", Request: r})
 		var out []byte
 		for _, ev := range []chat.Event{
 			{Kind: chat.Start, ID: "x", Model: "m"},
@@ -82,7 +83,7 @@ func TestACallOfAToolInANamespaceNamesIt(t *testing.T) {
 			`"type":"function_call","call_id":"c3","name":"plan","arguments":"{}"`,
 		} {
 			if !strings.Contains(string(out), want) {
-				t.Errorf("stream %v: %s is not in\n%s", stream, want, out)
+				t.Errorf("stream %v, same %v: %s is not in\n%s", stream, same, want, out)
 			}
 		}
 	}
