@@ -99,6 +99,7 @@ func (x *exchange) payAndCall(ctx context.Context) error {
 // call calls the candidates, on the driven or the native path.
 func (x *exchange) call(ctx context.Context) error {
 	x.client.Turn()
+	x.planHedge()
 	switch {
 	case !x.driven():
 		return x.forwardViaEnvoy(ctx)
@@ -111,7 +112,7 @@ func (x *exchange) call(ctx context.Context) error {
 // streamsOnThread reports whether a stream.Caller can call the first candidate: its answer is passed on as it arrives, and nothing else is awaited.
 func (x *exchange) streamsOnThread() bool {
 	switch {
-	case !x.Request.Stream || x.WholeAnswer || x.later != nil || x.Rounds() > 0:
+	case x.hedgeAt > 0 || !x.Request.Stream || x.WholeAnswer || x.later != nil || x.Rounds() > 0:
 		return false
 	case x.review.Schema != nil || x.review.MayReplaceAnswer() || x.review.Verifies():
 		return false
@@ -181,5 +182,9 @@ func (x *exchange) becomeLeader(ctx context.Context) error {
 	if err := x.ranking.Arrange(); err != nil {
 		return err
 	}
-	return x.funds.Afford(ctx, x.ranking.Rank)
+	if err := x.funds.Afford(ctx, x.ranking.Rank); err != nil {
+		return err
+	}
+	x.planHedge()
+	return nil
 }

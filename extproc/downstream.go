@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/attempt"
+	"bardo.money/gateway/extproc/hedge"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/reading"
 	"bardo.money/gateway/extproc/record"
@@ -29,6 +30,9 @@ type drivenStream struct {
 	sending  bool      // a part of this attempt's answer was sent; an earlier round may have sent more
 	sent     int64
 	verifier *sideCall // nil for none
+
+	hedgeAt int         // index in the order of the candidate that may be called beside the first; 0 for none
+	race    *hedge.Race // of the calls in progress; nil while there is one
 }
 
 func (x *exchange) newDriven() *drivenStream {
@@ -198,15 +202,20 @@ func (s *drivenStream) callWith(ctx context.Context, t *attempt.Attempt, pass fu
 	x, began := s.x, time.Now()
 	x.bill.Begin(&t.To, began)
 	open := func(status int, h header.List) attempt.Sink {
+		defer s.race.Lock()()
 		b := reading.New(&x.report, &x.rounds, t, status, h)
 		if status/100 == 2 {
 			x.later.Answers(t)
 			b.Began = began
 			a, x.current = b, b
 		}
-		return &clientSink{b, s, pass}
+		return s.race.Sink(&clientSink{b, s, pass}, status/100 == 2)
 	}
-	wait := attempt.Wait{Beat: s.beat, OnHeartbeat: func() error { return s.heartbeat(t.To) }, Caller: s.x.client.Caller(), Until: s.deadline}
+	beat := func() error {
+		defer s.race.Lock()()
+		return s.heartbeat(t.To)
+	}
+	wait := attempt.Wait{Beat: s.beat, OnHeartbeat: beat, Caller: s.x.client.Caller(), Until: s.deadline}
 	f, err = x.calls.Do(x.later.With(ctx, t), t, open, wait)
 	if attempt.IsPanic(err) {
 		err = x.broken(err)

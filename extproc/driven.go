@@ -26,7 +26,7 @@ func (x *exchange) serveDriven(ctx context.Context) error {
 func (s *drivenStream) run(ctx context.Context) error {
 	x := s.x
 	x.trace.StartFirstAttempt(x.Arrived, x.Waited)
-	s.deadline = time.Now().Add(x.TotalTime())
+	s.deadline, s.hedgeAt = time.Now().Add(x.TotalTime()), x.hedgeAt
 	seq := &upstream.Sequence{Candidates: x.Order, MaxRetries: x.Config.MaxRetries}
 	if s.x.client.Caller() == nil {
 		return s.callAll(ctx, seq, nil)
@@ -49,9 +49,10 @@ func (s *drivenStream) callAll(client context.Context, seq *upstream.Sequence, f
 		f := failed
 		if failed = nil; f == nil {
 			var err error
-			if f, err = s.attempt(ctx, *to); err != nil || f == nil {
+			if f, err = s.attemptNext(ctx, seq); err != nil || f == nil {
 				return err
 			}
+			to = seq.Candidate()
 		}
 		if r := reading.RefusalOf(f); r != nil {
 			return s.refuseAnswer(ctx, s.x.current, r)
@@ -61,6 +62,15 @@ func (s *drivenStream) callAll(client context.Context, seq *upstream.Sequence, f
 		}
 	}
 	return s.giveUp(client, seq.Failures)
+}
+
+// attemptNext calls the next candidate: the first, if the request may be hedged, perhaps with another beside it.
+func (s *drivenStream) attemptNext(ctx context.Context, seq *upstream.Sequence) (*upstream.Failure, error) {
+	at := s.hedgeAt
+	if s.hedgeAt = 0; at > 0 {
+		return s.attemptHedged(ctx, seq, at)
+	}
+	return s.attempt(ctx, *seq.Candidate())
 }
 
 // afterFailure records a failed attempt and decides what is called next.

@@ -50,6 +50,7 @@ type exchange struct {
 	routing
 	effects effects.Effects   // of the layers on the request
 	native  attempt.Forwarded // the attempts that Envoy makes on the native path
+	hedgeAt int               // index in the order of the candidate that may be called beside the first; 0 for none
 	review  review.Review
 	rounds  rounds.State // tool rounds, if the model may call tools of layers
 
@@ -76,9 +77,9 @@ type routing struct {
 
 // driven reports whether the request takes the driven path. Streams need heartbeats, an error event, and failover until their first content; answers
 // with a schema may need a validation retry, answers with calls of layers' tools another round, and a layer may have to see the whole answer first.
-// Answers that may be discarded for their headers, and calls that may be paid one by one, are driven as well.
+// Answers that may be discarded for their headers, calls that may be paid one by one, and requests that may be hedged are driven as well.
 func (x *exchange) driven() bool {
-	if x.AwaitsConfirmation(x.Order) {
+	if x.hedgeAt > 0 || x.AwaitsConfirmation(x.Order) {
 		return true
 	}
 	return x.Request.Op == chat.Generate && (x.Request.Stream || x.PaysFor(x.Order) || x.later != nil || x.review.Schema != nil || x.review.MayReplaceAnswer() || x.WholeAnswer || x.Rounds() > 0)

@@ -25,6 +25,7 @@ import (
 	"bardo.money/gateway/extproc/effects"
 	"bardo.money/gateway/extproc/epoch"
 	"bardo.money/gateway/extproc/governor"
+	"bardo.money/gateway/extproc/hedge"
 	"bardo.money/gateway/extproc/mcp"
 	"bardo.money/gateway/extproc/memory"
 	"bardo.money/gateway/extproc/meter"
@@ -100,6 +101,7 @@ type Gateway struct {
 	quarantine    catalog.Quarantine
 	meter         *meter.Meter
 	searches      budget.Cycles
+	hedges        hedge.Share
 	conversations *conversation.Memory
 	epochs        epoch.Coordinator
 	reasonings    api.ReasoningStore

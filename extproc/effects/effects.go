@@ -5,6 +5,7 @@ package effects
 import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/governor"
+	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/report"
 	"bardo.money/gateway/extproc/rounds"
@@ -61,7 +62,7 @@ func (e *Effects) omitted(list []savings.LeftOut) []savings.LeftOut {
 // Saved returns what each layer saved on the request, less the cost of its side calls, with the caller's spread. It is called once, at the end.
 func (e *Effects) Saved(by *policy.Resolution) (list []policy.Saving, sum policy.Micro) {
 	for i := range e.Bill.Calls() {
-		if c := &e.Bill.Calls()[i]; c.Side != "" {
+		if c := &e.Bill.Calls()[i]; c.Side != "" && c.Side != meter.Hedge {
 			e.saved = savings.Spent(e.saved, c.Side, c.Cost)
 		}
 	}

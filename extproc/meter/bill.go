@@ -140,6 +140,24 @@ func (b *Bill) Reserve(ctx context.Context, amount policy.Micro) error {
 	return b.payer.Reserve(ctx, b.requestID, amount)
 }
 
+// Extend adds an amount to what Reserve reserved, for a call that is made beside the request's own. If it is not covered, nothing is changed, and it
+// returns an error, which is not a fault. A payer of single requests pays for no such call.
+func (b *Bill) Extend(ctx context.Context, more policy.Micro) error {
+	switch p := b.payer.(type) {
+	case postpaid:
+		return nil
+	case *prepaid:
+		return p.extend(ctx, more)
+	}
+	return errNotExtended
+}
+
+// errNotExtended is a reservation of a fixed amount.
+var errNotExtended = errors.New("the payer pays a fixed amount")
+
+// MaxCharge returns the amount that is reserved, or would be reserved with a balance.
+func (b *Bill) MaxCharge() policy.Micro { return b.reserved }
+
 // ReserveNow is Reserve without blocking. False means that nothing has changed and Reserve must be called. A later Reserve of the same amount keeps
 // the reservation.
 func (b *Bill) ReserveNow(amount policy.Micro) bool { return b.payer.ReserveNow(b.requestID, amount) }
@@ -197,7 +215,7 @@ func (b *Bill) add(r Request, side string, to *policy.Resolution, u chat.Usage) 
 	if maxCost := terms.maxCost(to, &u, tokens); cost > maxCost {
 		cost, capped = maxCost, true
 	}
-	b.estimated = b.estimated || u.Estimated && !u.Final
+	b.estimated = b.estimated || u.Estimated && !u.Final && side != Hedge
 	b.calls = append(b.calls, Call{To: *to, Usage: u, Cost: cost, Side: side})
 	return &b.calls[len(b.calls)-1], capped
 }

@@ -42,6 +42,14 @@ func (p *books) ReserveNow(_ policy.Account, _ string, amount policy.Micro) (*le
 	return &ledger.Hold{}, true
 }
 
+func (p *books) Extend(_ context.Context, _ *ledger.Hold, more policy.Micro) error {
+	if p.reserved+more > 5*policy.USD {
+		return &ledger.InsufficientError{}
+	}
+	p.reserved += more
+	return nil
+}
+
 func (p *books) Immediate(policy.Account) bool { return !p.waits }
 
 func (p *books) Capture(_ context.Context, _ *ledger.Hold, c ledger.Charge) (ledger.Receipt, error) {

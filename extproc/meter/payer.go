@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,6 +59,8 @@ type Books interface {
 	Reserve(ctx context.Context, account policy.Account, requestID string, amount policy.Micro) (*ledger.Hold, error)
 	// ReserveNow is Reserve without blocking; ok is false if that is not possible.
 	ReserveNow(account policy.Account, requestID string, amount policy.Micro) (h *ledger.Hold, ok bool)
+	// Extend adds an amount to a reservation, or changes nothing and returns an error, as Reserve does.
+	Extend(ctx context.Context, h *ledger.Hold, more policy.Micro) error
 	// Immediate reports whether an account's requests most likely do not block.
 	Immediate(account policy.Account) bool
 	// Capture charges a reservation, which ends, and returns when that is durable. Cancelling the context does not stop it.
@@ -169,6 +172,23 @@ func (p *prepaid) ReserveNow(requestID string, amount policy.Micro) (ok bool) {
 		p.hold, p.reserved = h, amount
 	}
 	return ok
+}
+
+// extend adds an amount to the reservation, or changes nothing and returns an error.
+func (p *prepaid) extend(ctx context.Context, more policy.Micro) error {
+	if p.hold == nil {
+		return errNotExtended
+	}
+	if p.retained > 0 {
+		if left, err := p.left(ctx); err != nil || left-more < p.retained {
+			return cmp.Or(err, errRetained)
+		}
+	}
+	if err := p.books.Extend(ctx, p.hold, more); err != nil {
+		return err
+	}
+	p.reserved += more
+	return nil
 }
 
 // dropHold releases an earlier reservation.

@@ -202,3 +202,46 @@ func TestRefusalsSayHowMuchIsMissing(t *testing.T) {
 		t.Error("another error is left alone")
 	}
 }
+
+// TestAReservationIsExtendedForASecondCall, by payers of whole accounts alone, and never by what is kept for critical requests.
+func TestAReservationIsExtendedForASecondCall(t *testing.T) {
+	b := &books{}
+	of := func(p Payer) *Bill { return paidBy(p, b) }
+	keys := New(quota.New(quota.Options{}), b, budget.NewMeter(budget.Options{}))
+	bill := of(keys.PayerOf(&policy.Principal{Account: "ada", Prepaid: true}))
+	if err := bill.Extend(t.Context(), 1); err == nil {
+		t.Error("a request without a reservation")
+	}
+	if err := bill.Reserve(t.Context(), policy.USD); err != nil || bill.MaxCharge() != policy.USD {
+		t.Fatal(err)
+	}
+	if err := bill.Extend(t.Context(), policy.USD); err != nil || b.reserved != 2*policy.USD {
+		t.Errorf("%v: %d", err, b.reserved)
+	}
+	if err := bill.Extend(t.Context(), 4*policy.USD); err == nil || b.reserved != 2*policy.USD {
+		t.Errorf("more than there is: %d", b.reserved)
+	}
+	bill.SetPriority(false, 3*policy.USD)
+	if err := bill.Extend(t.Context(), 5*policy.USD/2); !errors.Is(err, errRetained) || b.reserved != 2*policy.USD {
+		t.Errorf("of what is kept: %v, %d", err, b.reserved)
+	}
+	if err := of(keys.PayerOf(&policy.Principal{Account: "ada"})).Extend(t.Context(), policy.USD); err != nil {
+		t.Errorf("a key without a balance: %v", err)
+	}
+	if err := of(&perRequest{paid: 9}).Extend(t.Context(), 1); !errors.Is(err, errNotExtended) {
+		t.Errorf("a payment of one request: %v", err)
+	}
+}
+
+// TestTheLoserOfTwoCallsDoesNotLimitTheCharge of the winner to the reservation, although its usage is estimated.
+func TestTheLoserOfTwoCallsDoesNotLimitTheCharge(t *testing.T) {
+	for side, want := range map[string]bool{Hedge: true, "l5": false} {
+		b := &books{}
+		bill := paidBy(&perRequest{}, b)
+		bill.reserved = 1
+		bill.AddSide(side, bill.request, &policy.Resolution{Prices: policy.Prices{Input: 10_000_000}}, chat.Usage{Input: 1000, Estimated: true})
+		if got := bill.Total().Charged > 1; got != want {
+			t.Errorf("%s: charged %d", side, bill.Total().Charged)
+		}
+	}
+}

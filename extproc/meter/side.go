@@ -9,6 +9,10 @@ import (
 
 // Side calls are made by one of a request's layers. They are on the request's bill, but each has its own prices and token limits.
 
+// Hedge is the name, in place of a layer's, of the call that lost of two that were sent because the first was slow: the winner is one of the request's own. Its
+// estimated usage is within its own reservation (Extend), so it does not limit the charge of the others.
+const Hedge = "hedge"
+
 // AddSide adds a layer's side call to the bill; r is the call as a request. Usage beyond what the call can have used is cut off; capped is true then.
 func (b *Bill) AddSide(layer string, r Request, to *policy.Resolution, u chat.Usage) (c *Call, capped bool) {
 	return b.add(r, layer, to, u)

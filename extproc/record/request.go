@@ -47,6 +47,7 @@ type Request struct {
 	Schema           string                 `json:"schema,omitempty"` // how the schema was enforced, and the result
 	Verification     *Verification          `json:"verification,omitempty"`
 	Escalation       *Escalation            `json:"escalation,omitempty"`
+	Hedge            *Hedge                 `json:"hedge,omitempty"`
 	Decisions        []policy.Tag           `json:"decisions,omitempty"`       // of the operator's rules
 	Policies         policy.Guards          `json:"policies,omitzero"`         // the key's own
 	Budget           *policy.OverBudget     `json:"budget,omitempty"`          // the budget that refused the request
@@ -124,7 +125,7 @@ func (t *Trace) Fill(r *Request, began time.Time) {
 	r.HTTPStatus, _ = t.Verdict()
 	r.CreatedAt, r.LatencyMS, r.FirstTokenMS = began.UTC(), time.Since(began).Milliseconds(), t.FirstToken.Milliseconds()
 	r.Attempts, r.AttemptLog, r.Cache, r.Similarity = len(t.Attempts), t.Attempts, t.Cache.OrMiss(), t.Similarity
-	r.BudgetDecision = t.Budget
+	r.BudgetDecision, r.Hedge = t.Budget, t.Hedge
 	if t.Fault != nil {
 		r.Error = t.Fault.Recorded()
 		if k := t.Fault.Kind; (t.Fault.Plain || k == fault.NoProvider || k == fault.NoPrivateProvider) && !t.Fault.Quiet {

@@ -38,6 +38,7 @@ type Trace struct {
 	Cache          CacheStatus
 	Similarity     float64 // to the question of a CacheSemantic answer
 
+	Hedge    *Hedge                 // nil: no second candidate was to be called
 	Budget   *policy.BudgetDecision // nil: budgets and balance cover the request
 	Fault    *fault.Fault           // the client's error
 	Settled  *Settlement            // nil until settled
@@ -71,9 +72,9 @@ type Attempt struct {
 	Model    policy.ModelID    `json:"model"`
 	Outcome  string            `json:"outcome"`               // ok, or why it failed
 	Reason   string            `json:"reason,omitempty"`      // readable text of a failure
-	Next     string            `json:"next,omitempty"`        // the next step: stop, repeat, amend, next_candidate, validation_retry, tool_round
+	Next     string            `json:"next,omitempty"`        // the next step: stop, repeat, amend, next_candidate, validation_retry, tool_round, hedge
 	NextWhy  string            `json:"next_reason,omitempty"` // the reason of the next step
-	Side     string            `json:"side,omitempty"`        // the layer that made a side call; "" for the request's own
+	Side     string            `json:"side,omitempty"`        // the layer that made a side call, or "hedge"; "" for the request's own
 
 	Began time.Time     `json:"-"` // zero if unknown
 	Took  time.Duration `json:"-"`

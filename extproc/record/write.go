@@ -25,6 +25,9 @@ func (r *Request) JSON() ([]byte, error) {
 	if r.Escalation != nil {
 		w.rare("escalation", r.Escalation)
 	}
+	if r.Hedge != nil {
+		w.rare("hedge", r.Hedge)
+	}
 	if len(r.Decisions) > 0 {
 		w.rare("decisions", r.Decisions)
 	}

@@ -21,6 +21,7 @@ func full(t *testing.T) Request {
 		Verification: &Verification{Result: "agreed", By: &Model{Provider: "p", Model: "m"}, Fields: []Field{{Path: "/a", Agree: true, First: json.RawMessage("1")}}},
 		Savings:      []policy.Saving{{Layer: "l4", Tokens: 5, Amount: 7}, {Layer: "l1", Amount: -3}},
 		Escalation:   &Escalation{From: "a", To: "b", Reason: "invalid"}, Similarity: 0.973,
+		Hedge:          &Hedge{Outcome: HedgeWon, Provider: "p", Model: "m"},
 		Decisions:      []policy.Tag{{By: policy.ByFirewall, Rule: "r", Stage: policy.StageCall, Tool: "t", Decision: policy.DecisionRemoved, Reason: "denied"}},
 		Policies:       policy.Guards{Injection: "block"},
 		BudgetDecision: &policy.BudgetDecision{Action: policy.Downgraded, Reason: "r", Requested: "a", Alternative: "b", RetryAfter: 3},

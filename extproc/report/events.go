@@ -3,6 +3,7 @@ package report
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/reasoning"
@@ -162,6 +163,15 @@ func (r *Report) Exhausted(d *budget.Decision, u budget.Use) {
 		RequestID: r.ID, GolemID: r.Hints.GolemID, Subsystem: r.Hints.Subsystem, Part: b.Part.String(), Degraded: d.Degraded, Budget: b.Limits[b.Part],
 		Spent: u.Spent, Held: u.Held,
 	})
+}
+
+// Hedged emits the event of the request's second candidate.
+func (r *Report) Hedged() {
+	if h := r.Trace.Hedge; r.Events().On() {
+		record.EventHedged.Emit(r.Events(), r.Principal.Account, record.Hedged{
+			RequestID: r.ID, Subsystem: r.Hints.Subsystem, Outcome: h.Outcome, Slow: r.Order[0].Provider, Provider: h.Provider, Model: h.Model, AfterMS: time.Since(r.Started).Milliseconds(),
+		})
+	}
 }
 
 // Profile emits the events of a profile: what it set, once per request, and the parameters that an attempt's provider does not support.

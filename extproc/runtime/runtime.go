@@ -41,10 +41,11 @@ type Config struct {
 	Known         origin.Rule // the Host values and origins that are accepted without a key
 	Origins       []string    // pages that may read answers; "*": all
 	MaxRetries    int         // attempts of one request beyond the first
-	MaxBody       int64       // bytes of a request
-	MaxBodies     int64       // bytes of all requests' bodies together; 0 means no bound
-	MaxAnswer     int64       // maximum bytes of a driven answer: Envoy buffers it for a slow client
-	ReserveOutput int         // tokens reserved for a request that names no maximum
+	Hedging       Hedging
+	MaxBody       int64 // bytes of a request
+	MaxBodies     int64 // bytes of all requests' bodies together; 0 means no bound
+	MaxAnswer     int64 // maximum bytes of a driven answer: Envoy buffers it for a slow client
+	ReserveOutput int   // tokens reserved for a request that names no maximum
 	SpreadPct     map[policy.Tier]int
 	Free          map[policy.Tier]bool // plans whose keys have a model that is free for them
 	Cheaper       policy.Cheaper       // handling of requests that exceed their budgets or balances
@@ -75,6 +76,12 @@ type Config struct {
 type Embeddings struct {
 	Local  *localembed.Model // serves its own name, and requests that name none; nil for none
 	Remote string            // "provider/model" for requests that name none; "": they are refused
+}
+
+// Hedging configures the call of a second candidate if the first is slow.
+type Hedging struct {
+	After    time.Duration // without content; 0: off
+	SharePct int           // maximum percentage of requests that have a second call
 }
 
 // Keyless determines who may send requests without an API key.

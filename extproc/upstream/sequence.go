@@ -1,6 +1,10 @@
 package upstream
 
-import "bardo.money/gateway/policy"
+import (
+	"slices"
+
+	"bardo.money/gateway/policy"
+)
 
 // Sequence iterates over a request's candidates, one attempt after the other, as Next decides. Not safe for concurrent use.
 type Sequence struct {
@@ -20,6 +24,21 @@ func (s *Sequence) Candidate() *policy.Resolution {
 		return nil
 	}
 	return &s.Candidates[s.at]
+}
+
+// Hedged records that the candidate at index j was called beside the current one, and that one of the two calls ended without an answer: for a failure,
+// or nil for a call that was cancelled. replaced: it was the current candidate's, whose place the other takes; else j leaves the sequence. The
+// candidates are copied.
+func (s *Sequence) Hedged(j int, replaced bool, f *Failure) {
+	s.Calls++
+	s.Candidates = slices.Clone(s.Candidates)
+	if replaced {
+		s.Candidates[s.at] = s.Candidates[j]
+	}
+	s.Candidates = slices.Delete(s.Candidates, j, j+1)
+	if f != nil {
+		s.Failures = append(s.Failures, f)
+	}
 }
 
 // Failed decides what follows a failed attempt of the candidate, and advances. again is the candidate without what it refused, if st.Amendable. The

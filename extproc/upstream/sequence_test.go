@@ -8,6 +8,39 @@ import (
 	"bardo.money/gateway/policy"
 )
 
+// TestOfTwoConcurrentCallsOneStaysInTheSequence: the one that is the request's, whose failure is decided next.
+func TestOfTwoConcurrentCallsOneStaysInTheSequence(t *testing.T) {
+	order := []policy.Resolution{{Model: "a"}, {Model: "b"}, {Model: "c"}, {Model: "d"}}
+	failed := &upstream.Failure{Kind: upstream.ByStatus, Status: 500}
+	for _, row := range []struct {
+		about    string
+		at       int
+		replaced bool
+		f        *upstream.Failure
+		want     []policy.ModelID
+	}{
+		{"the first one won", 1, false, nil, []policy.ModelID{"a", "c", "d"}},
+		{"the other one won", 1, true, nil, []policy.ModelID{"b", "c", "d"}},
+		{"the other one, not the next, failed first", 2, false, failed, []policy.ModelID{"a", "b", "d"}},
+		{"the first one failed first", 2, true, failed, []policy.ModelID{"c", "b", "d"}},
+	} {
+		seq := upstream.Sequence{Candidates: order, MaxRetries: 5}
+		seq.Hedged(row.at, row.replaced, row.f)
+		var called []policy.ModelID
+		for to := seq.Candidate(); to != nil; to = seq.Candidate() {
+			called = append(called, to.Model)
+			seq.Failed(upstream.State{Failure: failed}, *to)
+		}
+		want := len(row.want)
+		if row.f != nil {
+			want++
+		}
+		if !slices.Equal(called, row.want) || seq.Calls != 4 || len(seq.Failures) != want || order[0].Model != "a" || len(order) != 4 || order[3].Model != "d" {
+			t.Errorf("%s: %v, %+v", row.about, called, seq)
+		}
+	}
+}
+
 func TestASequenceGoesWhereNextDecides(t *testing.T) {
 	failure := func(status int) upstream.State {
 		return upstream.State{Failure: &upstream.Failure{Kind: upstream.ByStatus, Status: status}}

@@ -134,6 +134,7 @@ var soundTree = map[string]string{
 	"extproc/effects/effects.go":         `package effects; import (_ "bardo.money/gateway/extproc/report"; _ "bardo.money/gateway/extproc/rounds")`,
 	"extproc/ranking/ranking.go":         `package ranking; import (_ "bardo.money/gateway/extproc/request"; _ "bardo.money/gateway/extproc/report")`,
 	"extproc/toolaccess/access.go":       `package toolaccess; import (_ "bardo.money/gateway/extproc/runtime"; _ "bardo.money/gateway/extproc/request")`,
+	"extproc/hedge/race.go":              `package hedge; import (_ "bardo.money/gateway/extproc/attempt"; _ "bardo.money/gateway/extproc/reading")`,
 	"extproc/follow/follow.go":           `package follow; import (_ "bardo.money/gateway/extproc/runtime"; _ "bardo.money/gateway/extproc/request")`,
 	"extproc/side/side.go":               `package side; import (_ "bardo.money/gateway/extproc/attempt"; _ "bardo.money/gateway/extproc/request")`,
 	"extproc/endpoint/endpoint.go":       `package endpoint; import _ "bardo.money/gateway/extproc/modality"`,

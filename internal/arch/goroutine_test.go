@@ -22,6 +22,7 @@ var goroutines = map[string]struct {
 	why string
 }{
 	"extproc/sidecall.go":                   {1, "recovers"},
+	"extproc/hedge/race.go":                 {1, "recovers"},
 	"extproc/attempt/watch.go":              {1, "cancels a context"},
 	"extproc/attempt/do.go":                 {2, "one recovers; one cancels a context"},
 	"extproc/stream/module/timer.go":        {1, "a timer, which closes a channel and has the worker look"},

@@ -19,7 +19,7 @@ var levels = []struct {
 		"extproc/api", "extproc/passthrough", "extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health",
 		"extproc/cors", "extproc/upload", "extproc/replay", "extproc/site", "extproc/mcp", "extproc/stream/duplex",
 	}},
-	{3, "step", []string{"extproc/modality", "extproc/review", "extproc/runtime", "extproc/request", "extproc/dryrun", "extproc/attempt", "extproc/probe", "extproc/endpoint", "extproc/side", "extproc/rounds", "extproc/later", "extproc/report", "extproc/reading", "extproc/funds", "extproc/effects", "extproc/follow", "extproc/ranking", "extproc/toolaccess"}},
+	{3, "step", []string{"extproc/modality", "extproc/review", "extproc/runtime", "extproc/request", "extproc/dryrun", "extproc/attempt", "extproc/probe", "extproc/endpoint", "extproc/side", "extproc/rounds", "extproc/later", "extproc/report", "extproc/reading", "extproc/funds", "extproc/effects", "extproc/follow", "extproc/hedge", "extproc/ranking", "extproc/toolaccess"}},
 	{4, "server", []string{"extproc", "extproc/stream/*", "xds", "xds/feed"}},
 	{5, "program", []string{"cmd/...", "e2e/..."}},
 }
@@ -49,6 +49,7 @@ var engines = map[string][]string{
 	"extproc/ranking":      {"extproc/request", "extproc/report"},
 	"extproc/modality":     {"extproc/request"},
 	"extproc/follow":       {"extproc/request", "extproc/runtime"},
+	"extproc/hedge":        {"extproc/attempt", "extproc/reading"}, // it runs two attempts, and reads both answers
 	"extproc/toolaccess":   {"extproc/request", "extproc/runtime"},
 	"extproc/endpoint":     {"extproc/modality"}, // its operations have endpoints
 	"extproc/dryrun":       {"extproc/runtime", "extproc/request"},

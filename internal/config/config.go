@@ -105,6 +105,13 @@ type Routing struct {
 	Classifier   string        `key:"classifier" default:"off" oneof:"off on" doc:"Whether a classifier on this machine judges English prompts for model auto, and corrects the needed quality where it is sure; it needs the model of models.embedding."`
 	PingInterval time.Duration `key:"ping_interval" default:"30s" start:"true" doc:"Time between two health probes of a provider. Read at the start."`
 	Timeouts     Timeouts      `key:"timeouts" doc:"How long each step of an attempt may take."`
+	Hedging      Hedging       `key:"hedging" doc:"When a second candidate is called because the first is slow; the first of the two that gives content answers."`
+}
+
+// Hedging configures hedged requests.
+type Hedging struct {
+	After    Interval `key:"after" default:"off" doc:"How long the first candidate may give no content, or no answer if the request does not stream; off: only failures lead to another candidate. Both calls cost money."`
+	SharePct int      `key:"share_pct" default:"5" min:"1" max:"100" doc:"Maximum percentage of the requests of the last five minutes that have two calls."`
 }
 
 // Timeouts limit the steps of an attempt.

@@ -24,6 +24,7 @@ func afterTraffic(t *testing.T) []*dto.MetricFamily {
 	m.LayerSaved("l4", 1, 1)
 	m.LedgerCommitted(time.Millisecond, 1)
 	m.UsageCapped("p")
+	m.Hedged("won")
 	m.RuleDecided("firewall", "r", "refused", "denied", false)
 	m.ProviderHealth("p", true)
 	m.CacheLookup(CacheHash)

@@ -62,6 +62,7 @@ type Metrics struct {
 	batches        prometheus.Histogram
 	healthy        *prometheus.GaugeVec
 	capped         *prometheus.CounterVec
+	hedges         *prometheus.CounterVec
 	rules          *prometheus.CounterVec
 	mcp            *prometheus.HistogramVec
 	panics         prometheus.Counter
@@ -128,6 +129,7 @@ func New(b Build) *Metrics {
 	m.held = register(m, prometheus.NewCounter(prometheus.CounterOpts{Name: "bardo_worker_holds_total", Help: "Times that one request held a thread which serves one of Envoy's workers for longer than 10 ms."}))
 	m.refused = register(m, prometheus.NewCounter(prometheus.CounterOpts{Name: "bardo_admin_refused_total", Help: "Requests to the admin API that came without its token."}))
 	m.capped = m.counters("bardo_usage_capped_total", "Calls whose provider reported more usage than a call can have.", "provider")
+	m.hedges = m.counters("bardo_hedges_total", "Requests whose first candidate was slow, by what became of the second: won, lost, failed, no_share or no_money.", "outcome")
 	m.rules = m.counters("bardo_rule_decisions_total", "Decisions of the tool firewall and of guardrails, by rule or hook.", "by", "rule", "decision", "reason", "shadow")
 	m.mcp = m.histograms("bardo_mcp_request_duration_seconds", "Time of one request to an MCP server.", secondBuckets, "server", "method", "result")
 	m.local = newLocalModels(m)
@@ -214,6 +216,9 @@ func (m *Metrics) WatchCache(read func() (entries, bytes int64)) { m.answers.Sto
 
 // UsageCapped counts a call whose provider reported an impossibly high usage.
 func (m *Metrics) UsageCapped(provider string) { m.capped.WithLabelValues(provider).Inc() }
+
+// Hedged counts a request whose first candidate was slow, by what became of the second: one of the outcomes of record.Hedge.
+func (m *Metrics) Hedged(outcome string) { m.hedges.WithLabelValues(outcome).Inc() }
 
 // RuleDecided counts a decision of the operator's rules. A hook's own reason counts as Other, so that the number of series stays bounded.
 func (m *Metrics) RuleDecided(by, rule, decision, reason string, shadow bool) {

@@ -77,6 +77,13 @@ func (h *Hold) Amount() policy.Micro {
 	return h.amount
 }
 
+// isOpen reports whether the hold has neither been charged nor released.
+func (h *Hold) isOpen() bool {
+	h.account.mu.Lock()
+	defer h.account.mu.Unlock()
+	return !h.released
+}
+
 // number is the account's id in the store; zero if it is not known.
 func (a *account) number() int64 {
 	a.mu.Lock()

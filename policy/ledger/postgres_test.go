@@ -141,6 +141,7 @@ var everyStore = map[string]func(*testing.T){
 	"X10RequestsAreReadOnByTheirMarks":                   TestX10RequestsAreReadOnByTheirMarks,
 	"ReserveRefuses":                                     TestReserveRefuses,
 	"ReserveNow":                                         TestReserveNow,
+	"ExtendAddsToAHold":                                  TestExtendAddsToAHold,
 	"ReserveRefusesMoreThanThereIs":                      TestReserveRefusesMoreThanThereIs,
 	"ReserveUsesTheCredit":                               TestReserveUsesTheCredit,
 	"K70FiveRequestsAndMoneyForOne":                      TestK70FiveRequestsAndMoneyForOne,

@@ -79,6 +79,24 @@ func (l *Ledger) ReserveNow(acct policy.Account, requestID string, amount policy
 	return h, true
 }
 
+// Extend adds an amount to an open hold, or changes nothing and returns an error, as Reserve does.
+func (l *Ledger) Extend(ctx context.Context, h *Hold, more policy.Micro) error {
+	if more < 0 || more > maxAmount-h.Amount() {
+		return fmt.Errorf("extend the hold of request %s: %w: %s USD more", h.request, ErrAmount, more)
+	}
+	if !h.isOpen() {
+		return fmt.Errorf("extend the hold of request %s: it has ended", h.request)
+	}
+	err := l.Writable()
+	if err == nil {
+		err = l.grow(ctx, h, more, true)
+	}
+	if err != nil {
+		return fmt.Errorf("extend the hold of request %s: %w", h.request, err)
+	}
+	return nil
+}
+
 // reserveInMemory reserves from the block in memory, if it has enough and the lease has not ended: after that others may have returned the block.
 func (l *Ledger) reserveInMemory(h *Hold, amount policy.Micro) bool {
 	return !l.lease.IsExpiring() && h.account.reserve(h, amount, l.o.Now())

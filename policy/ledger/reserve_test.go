@@ -69,6 +69,30 @@ func TestReserveNow(t *testing.T) {
 	}
 }
 
+// TestExtendAddsToAHold, or changes nothing.
+func TestExtendAddsToAHold(t *testing.T) {
+	l := gateway(t, storePath(t))
+	withKey(t, l, "k", 5*usd)
+	h := reserve(t, l, "k", "r", 2*usd)
+	if err := l.Extend(t.Context(), h, usd); err != nil || h.Amount() != 3*usd {
+		t.Fatalf("%v, a hold of %d", err, h.Amount())
+	}
+	for _, more := range []policy.Micro{2*usd + 1, -1, maxAmount} {
+		if err := l.Extend(t.Context(), h, more); err == nil || h.Amount() != 3*usd {
+			t.Errorf("%d more: %v, a hold of %d", more, err, h.Amount())
+		}
+	}
+	wantBalance(t, l, "k", Balance{Prepaid: true, Amount: 5 * usd, Held: 3 * usd, Available: 2 * usd})
+	reserve(t, l, "k", "other", 2*usd)
+	if r := capture(t, l, h, 2*usd); r.Charged != 2*usd {
+		t.Errorf("%+v", r)
+	}
+	if err := l.Extend(t.Context(), h, usd/2); err == nil || h.Amount() != 0 {
+		t.Errorf("after its end: %v, a hold of %d", err, h.Amount())
+	}
+	wantClean(t, l)
+}
+
 func TestReserveRefusesMoreThanThereIs(t *testing.T) {
 	l := gateway(t, storePath(t))
 	withKey(t, l, "k", 5*usd)
