@@ -454,3 +454,38 @@ func TestB13RequestsBringKeysOfTheProvidersThatTheyName(t *testing.T) {
 	}
 	g.AssertSound(t)
 }
+
+// TestD39AKeyOfTheRequestsOwnSkipsLayersButNotMasking: answers are not stored, nor called for again because of their schema; a caller cannot avoid the
+// operator's masking by a key.
+func TestD39AKeyOfTheRequestsOwnSkipsLayersButNotMasking(t *testing.T) {
+	t.Parallel()
+	const own = "gsk-of-the-user"
+	s := fake.Start(t, fake.Config{Vendor: fake.Groq, Keys: []string{own}})
+	g := gateway.Run(t, gateway.Options{Config: quick + fmt.Sprintf("providers: {groq: {base_url: %q, api_key: %q, byok: true, models: [{id: m}]}}\npipeline: {pii: {policy: mask}}\n", s.URL, s.Key)})
+	const schema = `"temperature":0,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}}}`
+	for _, row := range []struct {
+		about   string
+		headers []string
+		more    string
+		calls   int
+	}{
+		{"stored answers, with the operator's key", nil, `"temperature":0`, 1},
+		{"stored answers, with the user's", []string{"X-Bardo-Upstream-Key: groq " + own}, `"temperature":0`, 2},
+		{"a schema, with the user's", []string{"X-Bardo-Upstream-Key: groq " + own}, schema, 2},
+	} {
+		before := len(s.Generations())
+		for range 2 {
+			got := g.Do(t, ask{dialect: fake.OpenAI, model: "m", say: "Write to ada@lovelace.example, please.", more: row.more}.call(row.headers...))
+			if got.Status != http.StatusOK {
+				t.Errorf("%s: %d %s", row.about, got.Status, got.Body)
+			}
+		}
+		if n := len(s.Generations()) - before; n != row.calls {
+			t.Errorf("%s: %d calls, want %d", row.about, n, row.calls)
+		}
+	}
+	if s.Saw("ada@lovelace.example") {
+		t.Error("an address reached the provider")
+	}
+	g.AssertSound(t)
+}

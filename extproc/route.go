@@ -33,9 +33,9 @@ func (x *exchange) candidates(ctx context.Context) error {
 	if err := x.decide(ctx); err != nil {
 		return err
 	}
-	x.DirectKey = x.SkipsLayers()
+	x.DirectKey = x.SkipsMasking()
 	x.CallersKey = slices.ContainsFunc(x.Found, func(to policy.Resolution) bool { return x.CallerPays(to.Provider) })
-	x.ProtectOnly = x.DirectKey || x.Verbatim()
+	x.ProtectOnly = x.SkipsLayers() || x.Verbatim()
 	return nil
 }
 

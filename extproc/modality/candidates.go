@@ -111,7 +111,7 @@ func Protect(ctx context.Context, v *request.View, r *Request) (*Request, error)
 	whole, masked := v.Request, *v.Request
 	masked.Doc = texts
 	v.Request, v.Files, v.NoText = &masked, r.Files(), r.Op.Feature == policy.Speech || r.Op.Feature == policy.ImageGeneration
-	v.Profile, v.DirectKey, v.ProtectOnly = intent.Pipeline(&v.Intent, v.Hints.Pipeline, v.Config.Intents.Pipeline), v.SkipsLayers(), true
+	v.Profile, v.DirectKey, v.ProtectOnly = intent.Pipeline(&v.Intent, v.Hints.Pipeline, v.Config.Intents.Pipeline), v.SkipsMasking(), true
 	err = v.Config.Pipeline.Request(ctx, &v.Exchange)
 	changed := v.Request
 	v.Request = whole

@@ -46,7 +46,7 @@ type Exchange struct {
 	Deferred    bool     // the answer is stored for later: layers run again at each step, and must do the same
 	Unread      bool     // the answer is discarded: a deferred request that was cancelled after it was answered
 	ProtectOnly bool     // only protecting layers run: the user's own key pays, or the body is sent unchanged
-	DirectKey   bool     // the user's own key pays: layers protect without changing what is sent (D-39)
+	DirectKey   bool     // a configured key of the user's pays: layers protect without changing what is sent (D-39)
 	CallersKey  bool     // a candidate uses a key of the caller's own: a configured one (providers.direct), or one in the request
 	Files       int      // images and recordings that are not in the request's document
 	NoText      bool     // the answer is audio or images

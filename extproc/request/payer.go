@@ -134,8 +134,16 @@ func (v *View) MayUse(m policy.ModelID) bool {
 	return v.Principal.Scope.AllowsModel(m) && (len(v.OnlyModels) == 0 || slices.Contains(v.OnlyModels, string(m)))
 }
 
-// SkipsLayers reports whether the first candidate uses a direct key without `engineered`: then layers, schemas and verification are skipped.
+// SkipsLayers reports whether the first candidate uses a user's own key, configured without `engineered` or in the request: then all layers but those that
+// protect, schemas and verification are skipped (D-39).
 func (v *View) SkipsLayers() bool {
+	id := v.Found[0].Provider
+	return v.SkipsMasking() || v.CallerPays(id) && !v.Config.Provider(id).Direct
+}
+
+// SkipsMasking reports whether the first candidate uses a configured direct key without `engineered`. With a key in the request masking is not skipped, since a
+// caller could avoid it by sending one.
+func (v *View) SkipsMasking() bool {
 	p := v.Config.Provider(v.Found[0].Provider)
 	return p.Direct && !p.Engineered
 }
