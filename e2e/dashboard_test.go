@@ -46,9 +46,9 @@ func TestB07TheDashboardIsBehindEnvoy(t *testing.T) {
 		Providers: []gateway.Provider{{ID: "one", Fake: p, Models: models("m", "")}, {ID: "two", Fake: p, Models: models("m", "")}},
 	}
 	g := gateway.Run(t, o)
-	if !strings.Contains(g.Log(), "  dashboard  "+g.URL+"/ui\n") || !strings.Contains(g.Log(), "the operator's token in "+g.Home+"/admin-token\n") {
-		t.Errorf("the greeting does not say where it is, and how to log in: %s", g.Log())
-	}
+	eventually(t, "a greeting that says where it is, and how to log in", func() bool {
+		return strings.Contains(g.Log(), "  dashboard  "+g.URL+"/ui\n") && strings.Contains(g.Log(), "the operator's token in "+g.Home+"/admin-token\n")
+	})
 	mine, other := g.CreateKey(t, "--name", "mine"), g.CreateKey(t, "--name", "other")
 	page := func(cookie, path string, header ...string) gateway.Answer {
 		return g.Do(t, gateway.Call{Path: path, NoKey: true, Header: append([]string{cookie}, header...)})

@@ -207,7 +207,7 @@ func (r *costCase) check(t *testing.T, g *gateway.Gateway, key string, a ask) {
 	}
 	left := fmt.Sprintf("%d.%06d", after/1e6, after%1e6)
 	if a.stream {
-		checkSummary(t, summaryOf(t, got), &b, left)
+		checkSummary(t, summaryOf(t, got), &b, left, got.Header.Get("X-Bardo-Degraded"))
 		return
 	}
 	if h := got.Header; h.Get("X-Bardo-Cost") != padded(r.charge) || h.Get("X-Bardo-Balance") != left || h.Get("X-Bardo-Balance-Warning") != "" {
@@ -216,7 +216,7 @@ func (r *costCase) check(t *testing.T, g *gateway.Gateway, key string, a ask) {
 }
 
 // checkSummary compares the summary at the end of a stream with the request's record.
-func checkSummary(t *testing.T, s lastComment, b *bill, left string) {
+func checkSummary(t *testing.T, s lastComment, b *bill, left, degraded string) {
 	t.Helper()
 	if s.Balance == nil || string(*s.Balance) != left {
 		t.Errorf("summary's balance %v, want %s", s.Balance, left)
@@ -225,6 +225,7 @@ func checkSummary(t *testing.T, s lastComment, b *bill, left string) {
 	if want := (lastComment{
 		RequestID: b.RequestID, Provider: b.Provider, Model: b.Model, Attempts: 1, InputTokens: b.InputTokens, CachedTokens: b.CachedTokens,
 		CacheWriteTokens: b.CacheWriteTokens, OutputTokens: b.OutputTokens, ReasoningTokens: b.ReasoningTokens, Cost: b.Cost, Savings: "0.000000", Cache: "miss",
+		Degraded: degraded,
 	}); s != want {
 		t.Errorf("summary\n%+v, want\n%+v", s, want)
 	}

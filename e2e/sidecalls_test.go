@@ -380,7 +380,7 @@ providers:
 		{"a plan", "free", "lead-big", nil, []string{"lead", "rival", "quiet", "hushed"}, "hushed"},
 		{"a plan, verified", "free", "lead-big", []string{verify}, []string{"lead", "rival", "quiet", "hushed"}, ""},
 		{"a provider that is named", "pro", "rival/rival-big", []string{verify}, []string{"rival"}, "rival"},
-		{"a key that the request brings", "pro", "broad-big", []string{"X-Bardo-Upstream-Key: " + brought, verify}, []string{"openrouter"}, "openrouter"},
+		{"a key that the request brings", "pro", "broad-big", []string{"X-Bardo-Upstream-Key: " + brought, verify}, []string{"openrouter"}, ""},
 		{"nothing restricts it", "pro", "lead-big", nil, []string{"lead", "rival", "quiet", "hushed", "helper"}, "helper"},
 	}
 	n := 0
