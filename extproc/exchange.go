@@ -50,7 +50,6 @@ type exchange struct {
 	routing
 	effects effects.Effects   // of the layers on the request
 	native  attempt.Forwarded // the attempts that Envoy makes on the native path
-	hedgeAt int               // index in the order of the candidate that may be called beside the first; 0 for none
 	review  review.Review
 	rounds  rounds.State // tool rounds, if the model may call tools of layers
 
@@ -73,6 +72,7 @@ type answerOptions struct {
 type routing struct {
 	reading *intent.Reading   // the classifier's result; nil for none
 	turn    conversation.Turn // the conversation's turn, if the gateway chooses the model
+	hedgeAt int               // index in the order of the candidate that may be called beside the first; 0 for none
 }
 
 // driven reports whether the request takes the driven path. Streams need heartbeats, an error event, and failover until their first content; answers
