@@ -11,10 +11,10 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/polltest"
 	"bardo.money/gateway/internal/proctest"
 )
 
@@ -100,9 +100,7 @@ func TestB09RealClientsOfMCP(t *testing.T) {
 						cells[i] = false
 					}
 				}
-				for deadline := time.Now().Add(10 * time.Second); server.cancelled.Load() == before && time.Now().Before(deadline); {
-					<-time.After(20 * time.Millisecond)
-				}
+				polltest.Until(t, "a call that is cancelled at the server", func() bool { return server.cancelled.Load() > before })
 				if got := server.cancelled.Load() - before; got != 1 {
 					t.Errorf("%s: %d calls were cancelled at the server", at.path, got)
 				}
