@@ -78,11 +78,25 @@ func (w *Writer) FunctionHead(t *chat.Tool) {
 		w.Str(t.Description)
 	}
 	w.Key("parameters")
-	if len(t.Schema) > 0 {
-		w.JSON(t.Schema)
-	} else {
+	w.inputSchema(t.Schema)
+}
+
+// inputSchema writes the schema of a function's arguments. OpenAI refuses an object schema without a type or without properties.
+func (w *Writer) inputSchema(r jsonx.Raw) {
+	v := jsonx.Value{Raw: r}
+	if v.Kind() != jsonx.Object || IsEmpty(v) {
 		w.Raw(EmptySchema)
+		return
 	}
+	kind := v.Get("type")
+	w.JSON(r[:len(r)-1])
+	if !kind.Exists() {
+		w.Raw(`,"type":"object"`)
+	}
+	if (!kind.Exists() || kind.Equal("object")) && !v.Get("properties").Exists() {
+		w.Raw(`,"properties":{}`)
+	}
+	w.Raw("}")
 }
 
 // ToolChoice writes the members "tool_choice" and "parallel_tool_calls". open and end enclose the quoted name of a required function.

@@ -161,7 +161,8 @@ func gist(t *testing.T, r *chat.Request) string {
 	fmt.Fprintf(&b, "stream %v, %d tokens, choice %v, parallel %v\n", r.Stream, r.MaxTokens, plain.ToolChoice, plain.ParallelTools != nil)
 	fmt.Fprintf(&b, "%+v, schema %s\n", plain.Params, plain.Params.Schema)
 	for _, tool := range plain.Tools {
-		fmt.Fprintf(&b, "tool %s %q %s strict %v %s\n", tool.Name, tool.Description, tool.Schema, tool.Strict, tool.CacheControl)
+		schema := bytes.Replace(tool.Schema, []byte(`,"properties":{}}`), []byte("}"), 1) // OpenAI requires the member, other formats do not
+		fmt.Fprintf(&b, "tool %s %q %s strict %v %s\n", tool.Name, tool.Description, schema, tool.Strict, tool.CacheControl)
 	}
 	for _, p := range plain.System {
 		b.WriteString("system" + partGist(p) + "\n")

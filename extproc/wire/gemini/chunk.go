@@ -102,6 +102,10 @@ func (d *Decoder) candidate(position int, v jsonx.Value) {
 			}
 		}
 	}
+	word, _ := reason.Str()
+	if content.Kind() != jsonx.Object && word == "" && !more {
+		return // it says nothing
+	}
 	c, n := d.choice(int(min(number, maxChoices)))
 	for _, p := range content.Get("parts").Each {
 		if d.part(c, n, p); d.Ended {
@@ -111,7 +115,7 @@ func (d *Decoder) candidate(position int, v jsonx.Value) {
 	if more {
 		d.candidateExtras(c, n, v)
 	}
-	if word, _ := reason.Str(); word != "" && word != "FINISH_REASON_UNSPECIFIED" {
+	if word != "" && word != "FINISH_REASON_UNSPECIFIED" {
 		d.stop(c, n, word)
 	}
 }

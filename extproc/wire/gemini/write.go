@@ -184,7 +184,7 @@ func appendArgs(dst, args []byte) []byte {
 	switch {
 	case err == nil && v.Kind() == jsonx.Object:
 		return wire.AppendLine(dst, v.Raw)
-	case len(strings.TrimSpace(string(args))) == 0:
+	case len(strings.TrimSpace(string(args))) == 0, err == nil && v.IsNull():
 		return append(dst, "{}"...)
 	}
 	dst = append(dst, `{"INVALID_JSON":`...)

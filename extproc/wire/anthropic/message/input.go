@@ -13,7 +13,7 @@ func AppendInput(dst, args []byte) []byte {
 	switch {
 	case err == nil && v.Kind() == jsonx.Object:
 		return append(dst, v.Raw...)
-	case len(strings.TrimSpace(string(args))) == 0:
+	case len(strings.TrimSpace(string(args))) == 0, err == nil && v.IsNull():
 		return append(dst, "{}"...)
 	}
 	dst = append(dst, `{"INVALID_JSON":`...)

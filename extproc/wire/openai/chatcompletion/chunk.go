@@ -132,6 +132,10 @@ func (d *Decoder) choiceObject(position int, v jsonx.Value, whole bool) {
 			}
 		}
 	}
+	reason, _ := finish.Str()
+	if delta.Kind() != jsonx.Object && message.Kind() != jsonx.Object && reason == "" && !more {
+		return // it says nothing
+	}
 	c, n := d.choice(int(min(number, MaxChoices)))
 	switch {
 	case whole:
@@ -145,7 +149,6 @@ func (d *Decoder) choiceObject(position int, v jsonx.Value, whole bool) {
 	if more {
 		sequence = d.choiceExtras(n, v)
 	}
-	reason, _ := finish.Str()
 	if reason == "" && whole {
 		reason = "stop"
 	}
@@ -294,6 +297,9 @@ func (d *Decoder) call(c *choice, n int, t *call, v, f jsonx.Value) {
 	text, ok := args.Text(&d.Arena)
 	if !ok && args.Kind() == jsonx.Object { // some servers send the arguments as an object
 		text = args.Raw
+	}
+	if !t.args && custom == "" && string(text) == "null" { // some servers send no arguments as null
+		text = nil
 	}
 	if len(text) > 0 {
 		t.args = true

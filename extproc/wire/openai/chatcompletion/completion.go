@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// completion reads a whole answer. One without choices is an error, whatever its status.
+// completion reads a whole answer. One without choices, or whose choices say nothing, is an error, whatever its status.
 func (d *Decoder) completion(v jsonx.Value) {
 	o := d.readObject(v)
 	if !o.err.IsNull() {
@@ -15,15 +15,13 @@ func (d *Decoder) completion(v jsonx.Value) {
 		return
 	}
 	d.begin(&o, v)
-	empty := true
 	for i, c := range o.choices.Each {
-		empty = false
 		if d.choiceObject(i, c, true); d.Ended {
 			d.Events = d.Events[len(d.Events)-1:] // the client receives only the error
 			return
 		}
 	}
-	if empty {
+	if len(d.choices) == 0 {
 		d.Events = d.Events[:0]
 		d.Fail("empty", "the provider's answer has no choices")
 		return

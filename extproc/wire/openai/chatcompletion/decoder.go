@@ -120,7 +120,7 @@ func (d *Decoder) frame(f *sse.Frame) {
 
 // done handles the terminator. An answer that consists of nothing else is an error.
 func (d *Decoder) done() {
-	if !d.began {
+	if len(d.choices) == 0 {
 		d.Fail("empty", "the provider ended its stream without an answer")
 		return
 	}
