@@ -22,6 +22,10 @@ func (w *writer) conversation(c *chat.Conversation) {
 	w.byte(markEnd)
 	w.uint(uint64(c.ToolChoice.Mode))
 	w.text(c.ToolChoice.Name)
+	for _, name := range c.AllowedTools {
+		w.text(name)
+	}
+	w.byte(markEnd)
 	w.optional(c.ParallelTools)
 	w.params(&c.Params)
 }

@@ -3,6 +3,8 @@
 package chat
 
 import (
+	"slices"
+
 	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/policy"
 )
@@ -122,13 +124,19 @@ type Conversation struct {
 	Messages      []Message
 	Tools         []Tool
 	ToolChoice    ToolChoice
-	ParallelTools *bool // nil: the provider's default
+	AllowedTools  []string // names of the tools that the model may call now; nil: all
+	ParallelTools *bool    // nil: the provider's default
 	Params        Params
 	Unmapped      []string // names of members that the canonical form does not have, to be listed as degraded
 	Strange       []string // those of them that the client's format does not document: the client chose the names, so they are content
 
 	// Words are the client's names of members that differ from Anthropic's names; see Word. Read-only.
 	Words map[string]string
+}
+
+// Allows reports whether the model may call a tool now.
+func (c *Conversation) Allows(t *Tool) bool {
+	return c.AllowedTools == nil || slices.Contains(c.AllowedTools, t.Name)
 }
 
 // Word returns the client's name of a member that a provider does not get; name is Anthropic's.

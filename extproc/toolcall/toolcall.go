@@ -42,7 +42,7 @@ func Offered(c *chat.Conversation) []chat.Tool {
 	}
 	var ts []chat.Tool
 	for i := range c.Tools {
-		if c.Tools[i].Raw == nil { // not a provider's built-in tool
+		if c.Tools[i].Raw == nil && c.Allows(&c.Tools[i]) { // not a provider's built-in tool
 			ts = append(ts, c.Tools[i])
 		}
 	}

@@ -24,7 +24,8 @@
 // Equivalent expressions are not named: system messages and blocks are joined or split, consecutive turns of one role are merged, empty text
 // is dropped and its cache mark moves to the previous part, tool results come before the user's text, their images and files follow in a user
 // turn under the ids of their calls, a failed call is marked in its text, a text document follows its title and context, an effort becomes a
-// budget and back, and call ids are mapped to characters that the provider accepts.
+// budget and back, tools that may not be called now are left out, and call ids and names of tools are mapped to characters that the provider
+// accepts.
 //
 // # What a request never loses
 //

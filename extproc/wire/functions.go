@@ -15,17 +15,18 @@ const EmptySchema = `{"type":"object","properties":{}}`
 // maxUser is the maximum length in bytes of a user name at OpenAI.
 const maxUser = 64
 
-// Functions writes the member "tools" with the functions among tools, each by write. Tools of the client's dialect only are named as
-// degraded. It reports whether there was a function.
+// Functions writes the member "tools" with the functions among tools that the model may call, each by write. Tools of the client's dialect
+// only are named as degraded. It reports whether there was a function.
 func (w *Writer) Functions(tools []chat.Tool, write func(*chat.Tool)) bool {
 	functions := 0
 	for i := range tools {
-		if t := &tools[i]; t.Raw != nil {
+		switch t := &tools[i]; {
+		case t.Raw != nil:
 			kind, _ := jsonx.Value{Raw: t.Raw}.Get("type").Str()
 			w.DegradeAs(kind)
-			continue
+		case w.Conv.Allows(t):
+			functions++
 		}
-		functions++
 	}
 	if functions == 0 {
 		if mode := w.Conv.ToolChoice.Mode; mode == chat.ToolAny || mode == chat.ToolNamed {
@@ -36,7 +37,7 @@ func (w *Writer) Functions(tools []chat.Tool, write func(*chat.Tool)) bool {
 	w.Key("tools")
 	w.OpenArray()
 	for i := range tools {
-		if t := &tools[i]; t.Raw == nil {
+		if t := &tools[i]; t.Raw == nil && w.Conv.Allows(t) {
 			write(t)
 		}
 	}
@@ -44,7 +45,7 @@ func (w *Writer) Functions(tools []chat.Tool, write func(*chat.Tool)) bool {
 	return true
 }
 
-// OwnTools returns the functions among the client's tools. Tools of its dialect only are named as degraded; a tool choice that names one of
+// OwnTools returns the functions among the client's tools that the model may call. Tools of its dialect only are named as degraded; a tool choice that names one of
 // them is dropped. A choice that requires a call is named if no function is left. look is called for each tool; it may be nil.
 func (w *Writer) OwnTools(tools []chat.Tool, choice *chat.ToolChoice, look func(*chat.Tool)) []chat.Tool {
 	var functions []chat.Tool
@@ -54,7 +55,9 @@ func (w *Writer) OwnTools(tools []chat.Tool, choice *chat.ToolChoice, look func(
 			look(t)
 		}
 		if t.Raw == nil {
-			functions = append(functions, *t)
+			if w.Conv.Allows(t) {
+				functions = append(functions, *t)
+			}
 			continue
 		}
 		kind, _ := jsonx.Value{Raw: t.Raw}.Get("type").Str()
@@ -72,7 +75,7 @@ func (w *Writer) OwnTools(tools []chat.Tool, choice *chat.ToolChoice, look func(
 
 // FunctionHead writes the members of a function that are equal in both formats: from the value of "name" up to its parameters.
 func (w *Writer) FunctionHead(t *chat.Tool) {
-	w.Str(ToolName(t.Name))
+	w.Str(ToolName(t.Name, chat.OpenAI))
 	if t.Description != "" {
 		w.Key("description")
 		w.Str(t.Description)
@@ -114,7 +117,7 @@ func (w *Writer) ToolChoice(open, end string) {
 		}
 		w.Key("tool_choice")
 		w.Raw(open)
-		w.Str(ToolName(choice.Name))
+		w.Str(ToolName(choice.Name, chat.OpenAI))
 		w.Raw(end)
 	}
 	if p := w.Conv.ParallelTools; p != nil {

@@ -7,37 +7,60 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-// maxToolName is the maximum length of a function's name at OpenAI, in bytes. Anthropic accepts 128, which clients use that name tools
-// after their servers (mcp__server__tool).
-const maxToolName = 64
-
-// ToolName returns the name of another dialect's tool in OpenAI's formats: its own, or, if that is too long, its prefix with a digest of
-// the whole. It is a pure function, so that histories and answers agree with the list of tools.
-func ToolName(name string) string {
+// ToolName returns the name of another dialect's tool in the format of target: its own, or, if that format does not accept it, a prefix of
+// it with other characters replaced and a digest of the whole. OpenAI accepts 64 letters, digits, _ and -; Anthropic 128 of them, which
+// clients use that name tools after their servers (mcp__server__tool); Gemini 128 with dots and colons as well, but no digit or - at the
+// beginning. It is a pure function, so that histories and answers agree with the list of tools.
+func ToolName(name string, target chat.Dialect) string {
 	const digest = 8
-	if len(name) <= maxToolName {
+	longest, others := 64, ""
+	switch target {
+	case chat.Anthropic:
+		longest = 128
+	case chat.Gemini:
+		longest, others = 128, ".:"
+	case chat.OpenAI, chat.Responses, chat.Completions, chat.Embeddings:
+	}
+	changed := len(name) > longest
+	b := []byte(name)
+	for i, c := range b {
+		if !isNameByte(c) && (len(others) == 0 || c != others[0] && c != others[1]) {
+			b[i], changed = '_', true
+		}
+	}
+	if target == chat.Gemini && name != "" && !isNameStart(b[0]) {
+		b, changed = append([]byte("_"), b...), true
+	}
+	if !changed || name == "" {
 		return name
 	}
 	sum := sha256.Sum256([]byte(name))
-	return name[:maxToolName-1-digest] + "_" + hex.EncodeToString(sum[:digest/2])
+	return string(b[:min(len(b), longest-1-digest)]) + "_" + hex.EncodeToString(sum[:digest/2])
 }
 
-// LongNames maps the shortened names of a request's tools to their own. target is the format in which the request is written. The
+// isNameByte reports whether every format accepts a character in the name of a tool.
+func isNameByte(c byte) bool { return isNameStart(c) || '0' <= c && c <= '9' || c == '-' }
+
+// isNameStart reports whether every format accepts a character at the beginning of a tool's name.
+func isNameStart(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_' }
+
+// OwnNames maps the changed names of a request's tools to the client's own. target is the format in which the request is written. The
 // conversation must have been parsed.
-func LongNames(req *chat.Request, target chat.Dialect) map[string]string {
+func OwnNames(req *chat.Request, target chat.Dialect) map[string]string {
 	if req.Dialect == target || req.Conv == nil {
 		return nil
 	}
 	var names map[string]string
 	for i := range req.Conv.Tools {
 		name := req.Conv.Tools[i].Name
-		if len(name) <= maxToolName {
+		written := ToolName(name, target)
+		if written == name {
 			continue
 		}
 		if names == nil {
 			names = map[string]string{}
 		}
-		names[ToolName(name)] = name
+		names[written] = name
 	}
 	return names
 }

@@ -184,7 +184,7 @@ func (w *writer) toolUse(call *chat.ToolCall) {
 	w.Raw(`{"type":"tool_use","id":`)
 	w.Str(call.ID)
 	w.Key("name")
-	w.Str(call.Name)
+	w.Str(wire.ToolName(call.Name, chat.Anthropic))
 	w.Key("input")
 	w.Dst = message.AppendInput(w.Dst, []byte(call.Args))
 }

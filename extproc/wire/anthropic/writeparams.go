@@ -49,7 +49,7 @@ func (w *writer) calledTools() []chat.Tool {
 
 func (w *writer) tool(t *chat.Tool) {
 	w.Raw(`{"name":`)
-	w.Str(t.Name)
+	w.Str(wire.ToolName(t.Name, chat.Anthropic))
 	if t.Description != "" {
 		w.Key("description")
 		w.Str(t.Description)
@@ -109,7 +109,7 @@ func (w *writer) toolChoice() {
 		w.Raw(`,"tool_choice":{"type":"any"`)
 	case chat.ToolNamed:
 		w.Raw(`,"tool_choice":{"type":"tool","name":`)
-		w.Str(w.choice.Name)
+		w.Str(wire.ToolName(w.choice.Name, chat.Anthropic))
 	}
 	if alone {
 		w.Raw(`,"disable_parallel_tool_use":true`)

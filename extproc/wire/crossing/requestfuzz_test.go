@@ -213,7 +213,7 @@ func isAbsence(key string, v jsonx.Value) bool {
 // hasNoTools reports whether a member about tools has no effect: there are no tools, or the choice is the default.
 func (a *memberCheck) hasNoTools(key string) bool {
 	c := a.r.Conv
-	functions := slices.ContainsFunc(c.Tools, func(tool chat.Tool) bool { return tool.Raw == nil })
+	functions := slices.ContainsFunc(c.Tools, func(tool chat.Tool) bool { return tool.Raw == nil && c.Allows(&tool) })
 	switch key {
 	case "tool_choice", "function_call":
 		return !functions || c.ToolChoice.Mode == chat.ToolAuto
@@ -222,7 +222,7 @@ func (a *memberCheck) hasNoTools(key string) bool {
 	}
 	for _, tool := range c.Tools { // named as degraded
 		kind, _ := jsonx.Value{Raw: tool.Raw}.Get("type").Str()
-		if slices.Contains(a.degraded, kind) {
+		if slices.Contains(a.degraded, kind) || !c.Allows(&tool) {
 			return true
 		}
 	}

@@ -206,6 +206,9 @@ func (d *Decoder) call(c *choice, n int, v jsonx.Value) {
 		d.Fail("invalid_response", "the provider's answer has too many function calls")
 		return
 	}
+	if own, ok := d.ownNames[name]; ok {
+		name = own
+	}
 	d.CloseBlock(&c.open, n)
 	c.called, c.open.Any = true, true
 	id, _ := v.Get("id").Str()

@@ -6,6 +6,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/answer"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
@@ -25,10 +26,11 @@ const (
 // A stream has no terminator: it is complete when its body ends and every candidate has a finish reason.
 type Decoder struct {
 	answer.Reader
-	sameDialect bool   // the client speaks this dialect
-	count       bool   // the answer is a count of tokens
-	requested   int    // number of requested candidates
-	id          string // the answer's
+	sameDialect bool              // the client speaks this dialect
+	count       bool              // the answer is a count of tokens
+	requested   int               // number of requested candidates
+	ownNames    map[string]string // the client's tool names, by those that were sent
+	id          string            // the answer's
 	began       bool
 	blocked     bool // the prompt was refused: there are no candidates
 	calls       int
@@ -57,7 +59,7 @@ func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
 	f := answer.Format{Dialect: chat.Gemini, MaxEvent: maxEvent}
 	return &Decoder{
 		Reader: answer.NewReader(f, req, status, h), sameDialect: req.Dialect == chat.Gemini,
-		count: req.Op == chat.CountTokens, requested: max(1, req.Choices),
+		count: req.Op == chat.CountTokens, requested: max(1, req.Choices), ownNames: wire.OwnNames(req, chat.Gemini),
 	}
 }
 

@@ -102,9 +102,7 @@ func readToolConfig(c *chat.Conversation, key string, v jsonx.Value) error {
 	default:
 		return wire.Invalid(key+".functionCallingConfig.mode", "%s.functionCallingConfig.mode must be AUTO, ANY, NONE or VALIDATED", key)
 	}
-	if len(names) > 0 {
-		wire.Unmap(c, "allowedFunctionNames")
-	}
+	c.AllowedTools = names
 	return nil
 }
 

@@ -171,7 +171,7 @@ func (w *writer) call(c *chat.ToolCall) {
 	w.Raw(`{"functionCall":{"id":`)
 	w.Str(c.ID)
 	w.Key("name")
-	w.Str(c.Name)
+	w.Str(wire.ToolName(c.Name, chat.Gemini))
 	w.Key("args")
 	w.Dst = appendArgs(w.Dst, []byte(c.Args))
 	w.Raw("}")
@@ -217,7 +217,7 @@ func (w *writer) result(p *chat.Part) (shown []chat.Part) {
 	w.Raw(`{"functionResponse":{"id":`)
 	w.Str(p.Tool.ID)
 	w.Key("name")
-	w.Str(p.Tool.Name)
+	w.Str(wire.ToolName(p.Tool.Name, chat.Gemini))
 	w.Key("response")
 	switch text := strings.Join(texts, "\n"); {
 	case p.IsError && text == "":

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 )
 
 // searchTool lets the model search the web.
@@ -38,7 +39,7 @@ func (w *writer) tools() {
 func (w *writer) function(t *chat.Tool) {
 	w.Element()
 	w.Raw(`{"name":`)
-	w.Str(t.Name)
+	w.Str(wire.ToolName(t.Name, chat.Gemini))
 	if t.Description != "" {
 		w.Key("description")
 		w.Str(t.Description)
@@ -69,7 +70,7 @@ func (w *writer) toolConfig() {
 	w.Raw(`,"toolConfig":{"functionCallingConfig":{"mode":"` + mode + `"`)
 	if w.choice.Mode == chat.ToolNamed {
 		w.Raw(`,"allowedFunctionNames":[`)
-		w.Str(w.choice.Name)
+		w.Str(wire.ToolName(w.choice.Name, chat.Gemini))
 		w.Raw("]")
 	}
 	w.Raw("}}")

@@ -73,8 +73,9 @@ func readToolChoice(c *chat.Conversation, key string, v jsonx.Value) error {
 	if v.Kind() == jsonx.Object {
 		switch kind, _ := v.Get("type").Str(); kind {
 		case "allowed_tools":
+			wire.UnmapUnknown(c, v, "type", "allowed_tools")
 			mode = v.Get("allowed_tools").Get("mode")
-			wire.Unmap(c, key)
+			readAllowed(c, v.Get("allowed_tools"))
 		case "custom":
 			wire.Unmap(c, key)
 			return nil
@@ -93,6 +94,21 @@ func readToolChoice(c *chat.Conversation, key string, v jsonx.Value) error {
 		return wire.Invalid(key, "%s must be auto, none, required or a function", key)
 	}
 	return nil
+}
+
+// readAllowed reads the tools that the model may call.
+func readAllowed(c *chat.Conversation, v jsonx.Value) {
+	wire.UnmapUnknown(c, v, "mode", "tools")
+	c.AllowedTools = []string{}
+	for _, t := range v.Get("tools").Each {
+		wire.UnmapUnknown(c, t, "type", "function", chat.CustomTool)
+		for _, kind := range []string{"function", chat.CustomTool} {
+			wire.UnmapUnknown(c, t.Get(kind), "name")
+			if name, ok := t.Get(kind).Get("name").Str(); ok {
+				c.AllowedTools = append(c.AllowedTools, name)
+			}
+		}
+	}
 }
 
 func readNamedTool(c *chat.Conversation, key string, v jsonx.Value) error {

@@ -3,6 +3,7 @@ package openai_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -172,8 +173,8 @@ func TestConversationOfMembers(t *testing.T) {
 		{"choice named", `"tool_choice":{"type":"function","function":{"name":"f"}}`, func(c *chat.Conversation) bool {
 			return c.ToolChoice.Mode == chat.ToolNamed && c.ToolChoice.Name == "f"
 		}},
-		{"choice among some", `"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[]}}`, func(c *chat.Conversation) bool {
-			return c.ToolChoice.Mode == chat.ToolAny && c.Unmapped[0] == "tool_choice"
+		{"choice among some", `"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"f"}}]}}`, func(c *chat.Conversation) bool {
+			return c.ToolChoice.Mode == chat.ToolAny && slices.Equal(c.AllowedTools, []string{"f"})
 		}},
 		{"parallel", `"parallel_tool_calls":false`, func(c *chat.Conversation) bool { return c.ParallelTools != nil && !*c.ParallelTools }},
 		{"numbers keep their text", `"temperature":0.30,"top_p":1e-1,"top_k":5,"presence_penalty":-2,"frequency_penalty":2.0,"seed":9007199254740993`, func(c *chat.Conversation) bool {

@@ -131,7 +131,7 @@ func TestMembersOfAnotherDialect(t *testing.T) {
 		{"tools", func(r *chat.Request) {
 			r.Conv.Tools = []chat.Tool{{Name: "f", Description: "d", Schema: jsonx.Raw(`{"type": "object","additionalProperties":false}`), Strict: true}, {Name: "g"}, {Raw: jsonx.Raw(`{"type":"web_search_1"}`)}}
 			r.Conv.ToolChoice.Mode, r.Conv.ParallelTools = chat.ToolAny, &no
-		}, openai.RequestOptions{}, `,"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type": "object","additionalProperties":false},"strict":true}},{"type":"function","function":{"name":"g","parameters":{"type":"object","properties":{}}}}],"tool_choice":"required","parallel_tool_calls":false`, "web_search_1"},
+		}, openai.RequestOptions{}, `,"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type": "object","additionalProperties":false,"properties":{}},"strict":true}},{"type":"function","function":{"name":"g","parameters":{"type":"object","properties":{}}}}],"tool_choice":"required","parallel_tool_calls":false`, "web_search_1"},
 		{"a named tool", func(r *chat.Request) {
 			r.Conv.Tools = []chat.Tool{{Name: "f"}}
 			r.Conv.ToolChoice = chat.ToolChoice{Mode: chat.ToolNamed, Name: "f"}

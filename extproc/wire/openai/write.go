@@ -226,7 +226,7 @@ func (w *writer) toolCalls(parts []chat.Part) {
 		w.Raw(`{"id":`)
 		w.Str(call.ID)
 		w.Raw(`,"type":"function","function":{"name":`)
-		w.Str(wire.ToolName(call.Name))
+		w.Str(wire.ToolName(call.Name, chat.OpenAI))
 		w.Raw(`,"arguments":`)
 		w.Str(call.Args)
 		w.Raw("}")

@@ -23,7 +23,7 @@ type Decoder struct {
 	answer.Reader
 	counts     bool              // the answer is a count of tokens
 	translates bool              // the client speaks another dialect
-	longNames  map[string]string // the client's tool names, by their shortened ones
+	ownNames   map[string]string // the client's tool names, by those that were sent
 
 	began     bool // the Start event was emitted
 	tier      bool // the service tier was emitted
@@ -39,7 +39,7 @@ func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
 	f := answer.Format{Dialect: chat.Responses, MaxEvent: maxEvent}
 	return &Decoder{
 		Reader: answer.NewReader(f, req, status, h), counts: req.Op == chat.CountTokens, items: map[int64]*outputItem{},
-		translates: req.Dialect != chat.Responses, longNames: wire.LongNames(req, chat.Responses),
+		translates: req.Dialect != chat.Responses, ownNames: wire.OwnNames(req, chat.Responses),
 	}
 }
 

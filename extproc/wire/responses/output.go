@@ -161,7 +161,7 @@ func (d *Decoder) callItem(it *outputItem, v jsonx.Value, family string, args js
 	if len(it.parts) == 0 {
 		id, _ := v.Get("call_id").Str()
 		name, _ := v.Get("name").Str()
-		if long := d.longNames[name]; long != "" {
+		if long := d.ownNames[name]; long != "" {
 			name = long
 		}
 		custom := ""

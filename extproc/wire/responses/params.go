@@ -103,7 +103,14 @@ func readToolChoice(c *chat.Conversation, v jsonx.Value) error {
 			c.ToolChoice = chat.ToolChoice{Mode: chat.ToolNamed, Name: name}
 			return err
 		case "allowed_tools":
-			wire.Unmap(c, key)
+			wire.UnmapUnknown(c, v, "type", "mode", "tools")
+			c.AllowedTools = []string{}
+			for _, t := range v.Get("tools").Each {
+				wire.UnmapUnknown(c, t, "type", "name", namespaceType)
+				if name, ok := t.Get("name").Str(); ok {
+					c.AllowedTools = append(c.AllowedTools, name)
+				}
+			}
 			mode = v.Get("mode")
 		default: // a tool of the provider
 			wire.Unmap(c, key)

@@ -250,7 +250,7 @@ func (w *writer) call(p *chat.Part) {
 	w.Raw(`{"type":"function_call","call_id":`)
 	w.Str(p.Tool.ID)
 	w.Key("name")
-	w.Str(wire.ToolName(p.Tool.Name))
+	w.Str(wire.ToolName(p.Tool.Name, chat.Responses))
 	w.Key("arguments")
 	w.Str(p.Tool.Args)
 	w.Raw("}")

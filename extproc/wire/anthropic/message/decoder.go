@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/errbody"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
@@ -32,6 +33,7 @@ func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
 	d.answer.passes = d.stream == req.Stream && req.Dialect == chat.Anthropic
 	d.answer.count = req.Op == chat.CountTokens
 	d.answer.translates = req.Dialect != chat.Anthropic
+	d.answer.ownNames = wire.OwnNames(req, chat.Anthropic)
 	return d
 }
 
@@ -131,12 +133,13 @@ type answer struct {
 
 	open         openBlock
 	usage        chat.Usage
-	thought      int  // bytes of thinking so far
-	tier         bool // the service tier was emitted
-	translates   bool // the client speaks another dialect
-	points       int  // code points of text so far; counted for other dialects only
-	citations    int  // citations so far
-	toolsEmitted bool // the use of the provider's own tools was emitted
+	thought      int               // bytes of thinking so far
+	tier         bool              // the service tier was emitted
+	translates   bool              // the client speaks another dialect
+	ownNames     map[string]string // the client's tool names, by those that were sent
+	points       int               // code points of text so far; counted for other dialects only
+	citations    int               // citations so far
+	toolsEmitted bool              // the use of the provider's own tools was emitted
 }
 
 // openBlock is the content block that deltas belong to.

@@ -178,6 +178,9 @@ func (a *answer) blockStart(index int, b jsonx.Value) {
 func (a *answer) toolStart(b jsonx.Value) {
 	id, _ := b.Get("id").Str()
 	name, _ := b.Get("name").Str()
+	if own, ok := a.ownNames[name]; ok {
+		name = own
+	}
 	a.add(chat.Event{Kind: chat.ToolStart, Index: a.open.index, Tool: chat.ToolCall{ID: id, Name: name}})
 	if by := b.Get("caller").Get("type"); by.Exists() && !by.Equal("direct") {
 		a.add(chat.Event{Kind: chat.Extra, ID: caller, Index: a.open.index})

@@ -289,8 +289,8 @@ func (d *Decoder) call(c *choice, n int, t *call, v, f jsonx.Value) {
 		}
 		d.Blocks++
 		name, _ := f.Get("name").Str()
-		if whole, ok := d.longNames[name]; ok {
-			name = whole
+		if own, ok := d.ownNames[name]; ok {
+			name = own
 		}
 		d.Emit(chat.Event{Kind: chat.ToolStart, ID: custom, Index: t.block, Choice: n, Tool: chat.ToolCall{ID: id, Name: name}})
 	}

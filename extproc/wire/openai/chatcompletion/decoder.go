@@ -29,7 +29,7 @@ type Decoder struct {
 	id        string            // the answer's
 	began     bool              // the Start event was emitted
 	requested int               // number of requested choices
-	longNames map[string]string // the client's tool names, by their shortened ones
+	ownNames  map[string]string // the client's tool names, by those that were sent
 	choices   []choice
 	sent      sentOnce
 
@@ -76,7 +76,7 @@ type call struct {
 func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
 	f := answer.Format{Dialect: chat.OpenAI, MaxEvent: maxEvent, Terminator: terminator}
 	return &Decoder{
-		Reader: answer.NewReader(f, req, status, h), requested: max(1, req.Choices), longNames: wire.LongNames(req, chat.OpenAI),
+		Reader: answer.NewReader(f, req, status, h), requested: max(1, req.Choices), ownNames: wire.OwnNames(req, chat.OpenAI),
 		translates: req.Dialect != chat.OpenAI,
 		searched:   req.Dialect == chat.OpenAI && !req.Doc.Get("web_search_options").IsNull(), // models with this member search for every answer
 	}
