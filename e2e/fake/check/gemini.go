@@ -109,7 +109,12 @@ func geminiThinking(model string, c object) *Refusal {
 	case c.Has("thinkingLevel") && !slices.Contains([]string{"minimal", "low", "medium", "high"}, strings.ToLower(c.Str("thinkingLevel"))):
 		return geminiBad("Invalid value at 'generation_config.thinking_config.thinking_level': %q", c.Str("thinkingLevel"))
 	}
-	if v, ok := c.Num("thinkingBudget"); c.Has("thinkingBudget") && (!ok || v < -1 || v > 32768) {
+	v, ok := c.Num("thinkingBudget")
+	switch {
+	case !c.Has("thinkingBudget"):
+	case v == 0 && strings.HasPrefix(model, "gemini-2.5-pro"):
+		return geminiBad("Budget 0 is invalid. This model only works in thinking mode.")
+	case !ok || v < -1 || v > 32768:
 		return geminiBad("The thinking budget %g is invalid. Please choose a value between 0 and 32768.", v)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"bardo.money/gateway/extproc/provider/google"
 	"bardo.money/gateway/extproc/provider/providertest"
 	wire "bardo.money/gateway/extproc/wire/gemini"
+	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
 )
@@ -70,5 +71,22 @@ func TestK16RefusedSignaturesAreLeftOut(t *testing.T) {
 	call, err := google.Adapter{}.Encode(nil, req, amended, endpoint)
 	if err != nil || string(call.Body) != want || len(call.Degraded) != 1 {
 		t.Errorf("%v, degraded %v\n%s\nwant\n%s", err, call.Degraded, call.Body, want)
+	}
+}
+
+// TestAModelThatAlwaysThinksIsGivenItsLowestBudget: it refuses a budget of 0.
+func TestAModelThatAlwaysThinksIsGivenItsLowestBudget(t *testing.T) {
+	for thinks, want := range map[policy.ThinkingDefault]string{
+		policy.ThinksAlways:    `{"contents":[{"role":"user","parts":[{"text":"hi"}]}],"generationConfig":{"thinkingConfig":{"thinkingBudget":128}}}`,
+		policy.ThinksByDefault: `{"contents":[{"role":"user","parts":[{"text":"hi"}]}],"generationConfig":{"thinkingConfig":{"thinkingBudget":0}}}`,
+	} {
+		req, err := openai.Dialect{}.Decode(chat.Generate, nil, "", []byte(`{"model":"m","messages":[{"role":"user","content":"hi"}],"reasoning_effort":"none"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		call, err := google.Adapter{}.Encode(nil, req, policy.Resolution{Model: "m", Control: policy.ControlBudget, Thinks: thinks}, endpoint)
+		if err != nil || string(call.Body) != want || (len(call.Degraded) > 0) != (thinks == policy.ThinksAlways) {
+			t.Errorf("%q: %s %v %v", thinks, call.Body, call.Degraded, err)
+		}
 	}
 }

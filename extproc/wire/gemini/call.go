@@ -25,6 +25,7 @@ func NewCall(buf []byte, req *chat.Request, to policy.Resolution, at provider.En
 	o := RequestOptions{
 		MaxOutput: to.MaxOutput, WebSearch: slices.Contains(to.Features, policy.WebSearch), Levels: to.Efforts, NoSignatures: to.Without.Thinking,
 		SchemaAlone: to.SchemaAlone,
+		Always:      to.Thinks == policy.ThinksAlways,
 		NoThought:   to.Control == policy.ControlNone || to.Control == policy.ControlAlways,
 	}
 	body, degraded, err := EncodeRequest(buf, req, o)

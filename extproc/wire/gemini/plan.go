@@ -15,6 +15,7 @@ const (
 	maxStop        = 5
 	maxTemperature = 2
 	maxBudget      = 24576 // thinking tokens that every model with budgets accepts
+	minBudget      = 128   // the lowest number of those that always think
 )
 
 // plan resolves parameters that depend on each other: what the client and its profile request, limited to what the API accepts.
@@ -192,6 +193,10 @@ func (w *writer) noThinking(p *chat.Params) thinkingPlan {
 	if len(w.opts.Levels) > 0 {
 		w.Degrade("effort")
 		return thinkingPlan{level: w.opts.Levels[0]}
+	}
+	if w.opts.Always {
+		w.Degrade("effort")
+		return thinkingPlan{budget: minBudget}
 	}
 	return thinkingPlan{off: true}
 }

@@ -12,6 +12,7 @@ type RequestOptions struct {
 	MaxOutput int      // the model's output limit in tokens; 0 if unknown
 	Levels    []string // the model accepts these values of thinkingLevel, in ascending order; nil: a thinkingBudget
 	NoThought bool     // the model has no parameter for thinking
+	Always    bool     // the model always thinks: it refuses a thinkingBudget of 0
 	WebSearch bool     // the model can search the web
 	// SchemaAlone is set if the model accepts either a schema of the answer or tools: the tools stay.
 	SchemaAlone bool
