@@ -63,7 +63,7 @@ func hasTools(r *chat.Request) int {
 	}
 	if r.Doc.MayHoldValue(&additionalTools) {
 		for _, item := range r.Doc.Get("input").Each {
-			if item.Get("type").Equal("additional_tools") {
+			if kind := item.Get("type"); kind.Equal("additional_tools") || kind.Equal("tool_search_output") {
 				return 1
 			}
 		}
@@ -71,8 +71,8 @@ func hasTools(r *chat.Request) int {
 	return 0
 }
 
-// additionalTools is the type of an item of the Responses API with tools.
-var additionalTools = jsonx.WordsOf("additional_tools")
+// additionalTools are the types of items of the Responses API with tools.
+var additionalTools = jsonx.WordsOf("additional_tools", "tool_search_output")
 
 // schemaMembers are the members with the schema of the answer, in any dialect.
 var schemaMembers = []string{"response_format", "output_config", "output_format", "text", "generationConfig", "generation_config"}

@@ -23,6 +23,16 @@ var annotations = []string{"videoMetadata", "partMetadata", "mediaResolution", "
 // format only is content.
 var traces = map[string]bool{"executableCode": true, "toolCall": true}
 
+// searches are the tools whose results only Google's models can use: what they found is in the text that follows.
+var searches = []string{"GOOGLE_SEARCH_WEB", "GOOGLE_SEARCH_IMAGE", "GOOGLE_MAPS"}
+
+// isTrace reports whether a part means nothing to another provider.
+func isTrace(name string, v jsonx.Value) bool {
+	kind, _ := get(v.Get(name), "toolType").Str()
+	name = camel([]byte(name))
+	return traces[name] || name == "toolResponse" && slices.Contains(searches, kind)
+}
+
 func readPiece(v jsonx.Value) (p piece) {
 	for key, m := range v.Members {
 		switch name := camel(key); name {
@@ -81,7 +91,7 @@ func (rd *reader) part(parts []chat.Part, v jsonx.Value, at string) ([]chat.Part
 		file.At = at
 		return withRedacted(append(parts, file), signature), err
 	case p.other != "" && p.text.IsNull():
-		return append(parts, chat.Part{Kind: chat.PartOther, Name: p.other, At: at, Raw: v.Raw, Trace: traces[camel([]byte(p.other))]}), nil
+		return append(parts, chat.Part{Kind: chat.PartOther, Name: p.other, At: at, Raw: v.Raw, Trace: isTrace(p.other, v)}), nil
 	case p.text.IsNull() && signature == "":
 		nameUnknown(rd.c, v, known...)
 		return parts, nil

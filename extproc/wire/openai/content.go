@@ -118,6 +118,15 @@ func readPart(c *chat.Conversation, e jsonx.Value) (chat.Part, error) {
 	case "audio_url", "video_url": // vLLM, OpenRouter and Alibaba
 		wire.UnmapUnknown(c, e, "type", kind, "cache_control")
 		return readMedia(c, e.Get(kind), kind)
+	case "document_url": // Mistral
+		wire.UnmapUnknown(c, e, "type", kind, "document_name", "cache_control")
+		u, ok := e.Get(kind).Str()
+		if !ok {
+			return chat.Part{}, notString("." + kind)
+		}
+		p := wire.PartOfURL(chat.PartDocument, u)
+		p.Name, _ = e.Get("document_name").Str()
+		return p, nil
 	case "file":
 		wire.UnmapUnknown(c, e, "type", "file", "cache_control")
 		if p, ok := readFile(c, e.Get("file")); ok {

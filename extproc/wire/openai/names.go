@@ -20,7 +20,7 @@ var Names = func() *jsonx.Form {
 		"include_reasoning", "preset", "venice_parameters", "search_parameters", "return_citations", "return_images", "search_recency_filter", "search_domain_filter", "ignore_eos", "min_tokens",
 		// Nested.
 		"role", "content", "name", "tool_calls", "tool_call_id", "refusal", "type", "text", "image_url", "url", "detail", "input_audio", "video_url",
-		"data", "format", "file", "file_id", "file_data", "filename", "function", "custom", "description", "strict", "json_schema", "grammar",
+		"data", "format", "file", "file_id", "file_data", "filename", "document_url", "document_name", "function", "custom", "description", "strict", "json_schema", "grammar",
 		"definition", "syntax", "mode", "allowed_tools", "include_usage", "include_obfuscation", "include", "effort", "enabled", "exclude", "summary",
 		"generate_summary", "budget_tokens", "cache_control", "ttl", "reasoning_content", keyDetails, "signature", "encrypted_content", "id", "index",
 		"is_error", "voice", "search_context_size", "user_location", "approximate", "city", "country", "region", "timezone", "order",

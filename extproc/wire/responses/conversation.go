@@ -136,9 +136,9 @@ func (rd *reader) item(v jsonx.Value, at string) error {
 		return rd.reasoning(v, at)
 	case itemReference:
 		return StoredElsewhere(at)
-	case additionalTools:
+	case additionalTools, searchOutput:
 		if rd.opens {
-			wire.UnmapUnknown(rd.c, v, "type", "id", "role", "tools", "status")
+			wire.UnmapUnknown(rd.c, v, "type", "id", "role", "tools", "status", "call_id", "execution")
 			return readGroup(rd.c, v, at)
 		}
 	}
@@ -148,7 +148,7 @@ func (rd *reader) item(v jsonx.Value, at string) error {
 
 // traces are the items that OpenAI's own tools leave in an answer and that mean nothing to another provider: calls and lists. Any other
 // item of this format only is content.
-var traces = map[string]bool{"web_search_call": true, "file_search_call": true, "mcp_list_tools": true}
+var traces = map[string]bool{"web_search_call": true, "file_search_call": true, "mcp_list_tools": true, "tool_search_call": true}
 
 func (rd *reader) message(v jsonx.Value, at string) error {
 	name, ok := v.Get("role").Str()

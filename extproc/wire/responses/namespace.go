@@ -2,20 +2,28 @@ package responses
 
 import (
 	"iter"
+	"strings"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// A namespace is a named group of tools, in the list of tools or in an item of the input (additional_tools, as Codex sends its tools). Other formats have
-// neither: their lists get the tools of all, by their own names. If two tools of one name would meet, both forms are refused there by their types.
+// A namespace is a named group of tools, in the list of tools or in an item of the input: additional_tools, as Codex sends its tools, and
+// tool_search_output, the tools that a search among deferred ones has loaded. Other formats have neither: their lists get the tools of all, by their own names. If two tools of one name would meet, both forms are refused there by their types.
 const (
 	namespaceType   = "namespace"
 	additionalTools = "additional_tools"
+	searchOutput    = "tool_search_output"
 )
 
-var groupTypes = jsonx.WordsOf(namespaceType, additionalTools)
+var groupTypes = jsonx.WordsOf(namespaceType, additionalTools, searchOutput)
+
+// holdsTools reports whether an item of the input is a list of tools.
+func holdsTools(item jsonx.Value) bool {
+	kind := item.Get("type")
+	return kind.Equal(additionalTools) || kind.Equal(searchOutput)
+}
 
 // grouped yields the functions and custom tools of a request, each with its namespace; "" for those without one.
 func grouped(d *jsonx.Doc) iter.Seq2[jsonx.Value, string] {
@@ -41,7 +49,7 @@ func grouped(d *jsonx.Doc) iter.Seq2[jsonx.Value, string] {
 			return
 		}
 		for _, item := range d.Get("input").Each {
-			if item.Get("type").Equal(additionalTools) && !list(item.Get("tools")) {
+			if holdsTools(item) && !list(item.Get("tools")) {
 				return
 			}
 		}
@@ -86,7 +94,7 @@ func readNamespace(c *chat.Conversation, v jsonx.Value, at string) error {
 	}
 	for i := range c.Tools[first:] {
 		if t := &c.Tools[first+i]; t.Raw == nil && about != "" {
-			t.Description = about + "\n\n" + t.Description
+			t.Description = strings.TrimSuffix(about+"\n\n"+t.Description, "\n\n")
 		}
 	}
 	return nil
@@ -98,7 +106,7 @@ func readGroup(c *chat.Conversation, v jsonx.Value, at string) error {
 	if list.Kind() != jsonx.Array {
 		return wire.WrongKind(at+".tools", "an array", list)
 	}
-	return readToolList(c, list, at+".tools", v.Get("type").Equal(additionalTools))
+	return readToolList(c, list, at+".tools", holdsTools(v))
 }
 
 // lastOfEach keeps the last function of each name: clients send their tools again.
