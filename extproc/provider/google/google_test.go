@@ -76,17 +76,20 @@ func TestK16RefusedSignaturesAreLeftOut(t *testing.T) {
 
 // TestAModelThatAlwaysThinksIsGivenItsLowestBudget: it refuses a budget of 0.
 func TestAModelThatAlwaysThinksIsGivenItsLowestBudget(t *testing.T) {
-	for thinks, want := range map[policy.ThinkingDefault]string{
-		policy.ThinksAlways:    `{"contents":[{"role":"user","parts":[{"text":"hi"}]}],"generationConfig":{"thinkingConfig":{"thinkingBudget":128}}}`,
-		policy.ThinksByDefault: `{"contents":[{"role":"user","parts":[{"text":"hi"}]}],"generationConfig":{"thinkingConfig":{"thinkingBudget":0}}}`,
+	for _, row := range []struct {
+		thinks policy.ThinkingDefault
+		want   string
+	}{
+		{policy.ThinksAlways, `{"contents":[{"role":"user","parts":[{"text":"hi"}]}],"generationConfig":{"thinkingConfig":{"thinkingBudget":128}}}`},
+		{policy.ThinksByDefault, `{"contents":[{"role":"user","parts":[{"text":"hi"}]}],"generationConfig":{"thinkingConfig":{"thinkingBudget":0}}}`},
 	} {
 		req, err := openai.Dialect{}.Decode(chat.Generate, nil, "", []byte(`{"model":"m","messages":[{"role":"user","content":"hi"}],"reasoning_effort":"none"}`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		call, err := google.Adapter{}.Encode(nil, req, policy.Resolution{Model: "m", Control: policy.ControlBudget, Thinks: thinks}, endpoint)
-		if err != nil || string(call.Body) != want || (len(call.Degraded) > 0) != (thinks == policy.ThinksAlways) {
-			t.Errorf("%q: %s %v %v", thinks, call.Body, call.Degraded, err)
+		call, err := google.Adapter{}.Encode(nil, req, policy.Resolution{Model: "m", Control: policy.ControlBudget, Thinks: row.thinks}, endpoint)
+		if err != nil || string(call.Body) != row.want || (len(call.Degraded) > 0) != (row.thinks == policy.ThinksAlways) {
+			t.Errorf("%q: %s %v %v", row.thinks, call.Body, call.Degraded, err)
 		}
 	}
 }

@@ -462,3 +462,36 @@ func BenchmarkEncodeToken(b *testing.B) {
 		enc.Append(dst[:0], &token)
 	}
 }
+
+// TestAStreamStartsWithTheEstimatedInput: providers of other formats report their usage at the end. A report that is there already counts, and
+// what the end has is only what was reported.
+func TestAStreamStartsWithTheEstimatedInput(t *testing.T) {
+	text := piece(chat.Text, 0, "Hello")
+	usage := chat.Event{Kind: chat.UsageInfo, Usage: chat.Usage{Input: 30, Cached: 5, Output: 2, Final: true}}
+	for _, row := range []struct {
+		name   string
+		events []chat.Event
+		same   bool
+		want   string
+	}{
+		{"no report", []chat.Event{text}, false, `"usage":{"input_tokens":1234,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0}`},
+		{"a report at the start", []chat.Event{usage, text}, false, `"usage":{"input_tokens":30,"cache_creation_input_tokens":0,"cache_read_input_tokens":5,"output_tokens":2}`},
+		{"its own format", []chat.Event{text}, true, `"usage":{"input_tokens":0,`},
+	} {
+		enc := message.NewEncoder(wire.Options{Stream: true, Same: row.same, Request: &chat.Request{InputTokens: 1234}})
+		var out []byte
+		for i := range row.events {
+			out = enc.Append(out, &row.events[i])
+		}
+		if !strings.Contains(string(out), row.want) {
+			t.Errorf("%s: %s", row.name, out)
+		}
+		end := len(out)
+		for _, ev := range []chat.Event{usage, {Kind: chat.Stop, Reason: chat.StopEnd}, {Kind: chat.End}} {
+			out = enc.Append(out, &ev)
+		}
+		if rest := string(out[end:]); !strings.Contains(rest, `"usage":{"input_tokens":30,"cache_creation_input_tokens":0,"cache_read_input_tokens":5,`) {
+			t.Errorf("%s ends with %s", row.name, rest)
+		}
+	}
+}

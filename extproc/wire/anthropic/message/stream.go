@@ -102,7 +102,8 @@ func (e *streamEncoder) content(dst []byte, ev *chat.Event) []byte {
 	return e.flush(e.begin(dst, &chat.Event{}))
 }
 
-// begin writes message_start, once.
+// begin writes message_start, once. Providers of other formats report their usage at the end, in message_delta; until then clients such as
+// Claude Code, which record what message_start has, get the estimate of the input.
 func (e *streamEncoder) begin(dst []byte, ev *chat.Event) []byte {
 	if e.began {
 		return dst
@@ -112,7 +113,13 @@ func (e *streamEncoder) begin(dst []byte, ev *chat.Event) []byte {
 	dst = append(dst, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":"...)
 	dst = e.appendHead(dst)
 	dst = append(dst, `],"stop_reason":null,"stop_sequence":null,`...)
-	return append(e.appendUsage(dst), "}}\n\n"...)
+	reported := e.usage
+	if req := e.opts.Request; !e.opts.Same && req != nil && e.usage.TotalInput() == 0 {
+		e.usage.Input = req.InputTokens
+	}
+	dst = e.appendUsage(dst)
+	e.usage = reported
+	return append(dst, "}}\n\n"...)
 }
 
 // writeMessageDelta writes message_delta, once: the stop reason and the usage.
