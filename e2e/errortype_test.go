@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"bardo.money/gateway/e2e/fake"
@@ -23,7 +24,7 @@ func TestAProvidersWordsForTheCallersMistakeSurvive(t *testing.T) {
 		kind, param, code string
 	}{
 		{http.StatusNotFound, "invalid_request_error", "", "model_not_found"},
-		{http.StatusBadRequest, "invalid_request_error", "messages", "context_length_exceeded"},
+		{http.StatusBadRequest, "invalid_request_error", "messages", "string_above_max_length"},
 		{http.StatusBadRequest, "image_generation_user_error", "", "moderation_blocked"},
 		{http.StatusUnprocessableEntity, "invalid_request_error", "max_tokens", "integer_below_min_value"},
 	} {
@@ -64,4 +65,30 @@ func checkErrorOf(t *testing.T, got gateway.Answer, status int, kind, param, cod
 	if got.Status != status || e.Type != kind || e.Param != param || e.Code != code || e.Message != "No such luck." {
 		t.Errorf("got %d %s, want %d %s %s %s", got.Status, got.Body, status, kind, param, code)
 	}
+}
+
+// TestAPromptThatIsTooLongIsNamedAsClientsKnowIt: clients compact their conversation by OpenAI's code, or by Anthropic's message.
+func TestAPromptThatIsTooLongIsNamedAsClientsKnowIt(t *testing.T) {
+	t.Parallel()
+	chat, claude := fake.Start(t, fake.Config{Dialect: fake.OpenAI}), fake.Start(t, fake.Config{Dialect: fake.Anthropic})
+	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{
+		{ID: "one", Fake: chat, Models: []gateway.Model{{ID: "gpt"}}}, {ID: "two", Fake: claude, Format: "anthropic", Models: []gateway.Model{{ID: "claude"}}},
+	}})
+	chat.Behave(fake.Behaviour{Status: http.StatusBadRequest, Message: "This model's maximum context length is 8192 tokens.", ErrorCode: "context_length_exceeded"})
+	claude.Behave(fake.Behaviour{Status: http.StatusBadRequest, Message: "prompt is too long: 208310 tokens > 200000 maximum"})
+	for model, said := range map[string]string{
+		"gpt": "prompt is too long: This model's maximum context length is 8192 tokens.", "claude": "prompt is too long: 208310 tokens > 200000 maximum",
+	} {
+		for _, stream := range []bool{false, true} {
+			a := ask{dialect: fake.OpenAI, model: model, stream: stream}
+			mustFail(t, a, g.Do(t, a.call()), http.StatusBadRequest, "context_length_exceeded")
+			a.dialect = fake.Anthropic
+			got := g.Do(t, a.call())
+			mustFail(t, a, got, http.StatusBadRequest, "context_length_exceeded")
+			if !strings.Contains(got.Body, `"message":"`+said+`"`) {
+				t.Errorf("%s: %s", model, got.Body)
+			}
+		}
+	}
+	g.AssertSound(t)
 }

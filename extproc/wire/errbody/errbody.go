@@ -32,6 +32,7 @@ func Parse(status int, h header.List, body []byte) *chat.ProviderError {
 		e.Message = plain(body)
 	}
 	e.Status = status
+	noteOverflow(e)
 	if seconds := retryAfter(h); seconds > 0 {
 		e.RetryAfter = seconds
 	}
@@ -43,6 +44,7 @@ func Parse(status int, h header.List, body []byte) *chat.ProviderError {
 func InStream(v jsonx.Value) *chat.ProviderError {
 	e := &chat.ProviderError{}
 	fromJSON(e, v)
+	noteOverflow(e)
 	if e.Status == 0 {
 		e.Status = implied(e)
 	}

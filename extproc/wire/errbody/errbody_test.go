@@ -56,6 +56,27 @@ var parseRows = []struct {
 		want: chat.ProviderError{Status: 429, Type: "RESOURCE_EXHAUSTED", Code: "429", Message: "quota", RetryAfter: 35},
 	},
 	{
+		name: "Anthropic, too long", status: 400,
+		body: `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 208310 tokens > 200000 maximum"}}`,
+		want: chat.ProviderError{Status: 400, Type: "invalid_request_error", Code: errbody.Overflow, Message: "prompt is too long: 208310 tokens > 200000 maximum"},
+	},
+	{
+		name: "Google, too long", status: 400,
+		body: `{"error":{"code":400,"message":"The input token count (9) exceeds the maximum number of tokens allowed (8).","status":"INVALID_ARGUMENT"}}`,
+		want: chat.ProviderError{
+			Status: 400, Type: "INVALID_ARGUMENT", Code: errbody.Overflow, Message: "The input token count (9) exceeds the maximum number of tokens allowed (8).",
+		},
+	},
+	{
+		name: "vLLM, too long", status: 400,
+		body: `{"object":"error","message":"This model's maximum context length is 8 tokens.","type":"BadRequestError","param":null,"code":400}`,
+		want: chat.ProviderError{Status: 400, Type: "BadRequestError", Code: errbody.Overflow, Message: "This model's maximum context length is 8 tokens."},
+	},
+	{
+		name: "a code of its own", status: 400, body: `{"error":{"message":"prompt is too long","code":"string_above_max_length"}}`,
+		want: chat.ProviderError{Status: 400, Code: "string_above_max_length", Message: "prompt is too long"},
+	},
+	{
 		name: "Google's array", status: 400, body: `[{"error":{"code":400,"message":"bad","status":"INVALID_ARGUMENT"}}]`,
 		want: chat.ProviderError{Status: 400, Type: "INVALID_ARGUMENT", Code: "400", Message: "bad"},
 	},

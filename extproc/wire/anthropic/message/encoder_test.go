@@ -495,3 +495,20 @@ func TestAStreamStartsWithTheEstimatedInput(t *testing.T) {
 		}
 	}
 }
+
+// TestAPromptThatIsTooLongIsCalledSo: Claude Code compacts a conversation by Anthropic's message.
+func TestAPromptThatIsTooLongIsCalledSo(t *testing.T) {
+	for said, want := range map[string]string{
+		"This model's maximum context length is 8192 tokens.": "prompt is too long: This model's maximum context length is 8192 tokens.",
+		"Prompt is too long": "Prompt is too long",
+		"input length and `max_tokens` exceed context limit: 9 + 2 > 10": "input length and `max_tokens` exceed context limit: 9 + 2 > 10",
+	} {
+		got := string(message.AppendError(nil, &fault.Fault{Kind: fault.InvalidRequest, Public: said, Code: "context_length_exceeded"}, ""))
+		if !strings.Contains(got, `"message":"`+want+`"`) {
+			t.Errorf("%s is sent as %s", said, got)
+		}
+	}
+	if got := string(message.AppendError(nil, &fault.Fault{Kind: fault.InvalidRequest, Public: "wrong", Code: "other"}, "")); !strings.Contains(got, `"message":"wrong"`) {
+		t.Errorf("another error is sent as %s", got)
+	}
+}

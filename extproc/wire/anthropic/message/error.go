@@ -1,18 +1,34 @@
 package message
 
 import (
+	"strings"
+
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/extproc/wire/errbody"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/jsonx"
 )
+
+// tooLong begins Anthropic's message about a prompt that does not fit in the context window. It has no code: Claude Code compacts a
+// conversation by the message.
+const tooLong = "prompt is too long"
+
+// sentence returns a fault's message for a client of this format.
+func sentence(f *fault.Fault) string {
+	said := strings.ToLower(f.Public)
+	if f.Code != errbody.Overflow || strings.Contains(said, tooLong) || strings.Contains(said, "exceed context limit") {
+		return f.Public
+	}
+	return tooLong + ": " + f.Public
+}
 
 // AppendError appends the JSON body of an error as Anthropic's SDKs expect it. requestID is the gateway's; "" omits it.
 func AppendError(dst []byte, f *fault.Fault, requestID string) []byte {
 	dst = append(dst, `{"type":"error","error":{"type":"`...)
 	dst = append(dst, wire.TypeOf(chat.Anthropic, f)...)
 	dst = append(dst, `","message":`...)
-	dst = jsonx.AppendString(dst, f.Public)
+	dst = jsonx.AppendString(dst, sentence(f))
 	dst = append(dst, `,"code":`...)
 	dst = jsonx.AppendString(dst, f.CodeString())
 	if f.Code != "" {
