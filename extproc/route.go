@@ -122,6 +122,9 @@ func (x *exchange) decide(ctx context.Context) error {
 	if x.Intent.Model == "" {
 		x.Request.Model = string(x.Found[0].Model)
 	}
+	if x.IsRelayed() {
+		return x.CheckPrivacy(false)
+	}
 	x.ApplyProfile(&x.Intent)
 	x.FilterBySearchPrice()
 	x.funds.HoldSearch()

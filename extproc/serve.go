@@ -131,7 +131,10 @@ func (x *exchange) admitted(ctx context.Context, e endpoint.Endpoint, bodyless b
 
 // answerLocally answers a request to one of the gateway's own endpoints.
 func (x *exchange) answerLocally(ctx context.Context, e *endpoint.Endpoint, bodyless bool) (err error) {
-	c := api.Caller{Principal: x.Principal, Head: &x.Head, Catalog: x.Config.Resolver, Local: x.Config.Embeddings.Local, Barred: x.Config.Intents.Barred[x.Principal.Tier], Cognition: x.Config.Cognition, Epochs: x.Config.Epochs}
+	c := api.Caller{
+		Principal: x.Principal, Head: &x.Head, Catalog: x.Config.Resolver, Local: x.Config.Embeddings.Local, Barred: x.Config.Intents.Barred[x.Principal.Tier],
+		Spread: x.Config.Spread(&x.Principal), Cognition: x.Config.Cognition, Epochs: x.Config.Epochs,
+	}
 	if e.MaxBody > 0 {
 		if c.Body, err = x.readBodyUpTo(bodyless, e.MaxBody); err != nil {
 			return err

@@ -19,6 +19,11 @@ var namesKinds = map[string]string{
 	"catalog/parse.go":  "formats of providers' lists of models, as kind.Kind.List names them",
 	"resolve/option.go": "a family of models",
 	"resolve/rules.go":  "a value of inference.provider_mode",
+
+	"intent/build.go":                              "the gateway itself",
+	"resolve/specialist.go":                        "the gateway itself",
+	"ledger/postgres/postgres.go":                  "the gateway itself",
+	"ledger/postgres/postgrestest/postgrestest.go": "the gateway itself",
 }
 
 // TestPolicyNamesNoKindOfProvider: the properties of a kind are declared by its adapter, in its kind.Kind.

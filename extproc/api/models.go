@@ -19,6 +19,7 @@ type modelObject struct {
 	Object  string `json:"object"`
 	Created int64  `json:"created"`
 	OwnedBy string `json:"owned_by"`
+	Spread  int    `json:"spread_pct,omitempty"` // what the caller pays beyond the price, in percent
 	modelFacts
 }
 
@@ -80,7 +81,7 @@ func (s *Server) Models(_ context.Context, c *Caller) (stream.Reply, error) {
 		Data   []modelObject `json:"data"`
 	}{Object: "list", Data: make([]modelObject, 0, len(offers))}
 	for i := range offers {
-		list.Data = append(list.Data, s.modelObject(&offers[i]))
+		list.Data = append(list.Data, s.modelObject(c, &offers[i]))
 	}
 	if m := c.local(); m != nil {
 		list.Data = append(list.Data, localObject(m))
@@ -102,13 +103,13 @@ func (s *Server) Model(_ context.Context, c *Caller) (stream.Reply, error) {
 	if c.Head.Dialect() == chat.Anthropic {
 		body, err = json.Marshal(s.claudeModel(&o))
 	} else {
-		body, err = json.Marshal(s.modelObject(&o))
+		body, err = json.Marshal(s.modelObject(c, &o))
 	}
 	return c.Head.JSON(body), err
 }
 
-func (s *Server) modelObject(o *resolve.Offer) modelObject {
-	return modelObject{ID: string(o.ID), Object: "model", OwnedBy: ownedBy(o), modelFacts: s.facts(o)}
+func (s *Server) modelObject(c *Caller, o *resolve.Offer) modelObject {
+	return modelObject{ID: string(o.ID), Object: "model", OwnedBy: ownedBy(o), Spread: c.Spread, modelFacts: s.facts(o)}
 }
 
 func (s *Server) facts(o *resolve.Offer) modelFacts {

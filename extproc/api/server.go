@@ -29,6 +29,7 @@ type Caller struct {
 	Catalog   *resolve.Resolver   // of the request's configuration
 	Local     *localembed.Model   // of the request's configuration; nil for none
 	Barred    []policy.ProviderID // that the caller's plan excludes
+	Spread    int                 // percent on providers' costs
 	Body      []byte              // of the request, if the endpoint reads one
 	Cognition cognition.Settings
 	Epochs    epoch.Rules

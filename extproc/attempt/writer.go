@@ -81,7 +81,12 @@ func (w *Writer) Write(buf []byte, t *Attempt) (Call, error) {
 	if p.Traced {
 		t.addTrace(call)
 	}
-	if err := t.seal(call); err != nil {
+	more, err := v.ForGateway(to.Provider)
+	if err == nil {
+		call.Header = append(call.Header, more...)
+		err = t.seal(call)
+	}
+	if err != nil {
 		if acquired {
 			w.dropKey()
 		}
@@ -151,6 +156,23 @@ func (w *Writer) noteDegraded(p policy.ProviderID, degraded, forOthers []string)
 		w.degraded, w.degradedForOthers = map[policy.ProviderID][]string{}, map[policy.ProviderID][]string{}
 	}
 	w.degraded[p], w.degradedForOthers[p] = degraded, forOthers
+}
+
+// maxDegraded bounds what another gateway reports.
+const maxDegraded = 64
+
+// Relayed adds what another gateway reports as degraded in its answer, the value of its X-Bardo-Degraded.
+func (w *Writer) Relayed(p policy.ProviderID, degraded string) {
+	if degraded == "" {
+		return
+	}
+	list := strings.SplitN(degraded, ",", maxDegraded+1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.degraded == nil {
+		w.degraded, w.degradedForOthers = map[policy.ProviderID][]string{}, map[policy.ProviderID][]string{}
+	}
+	w.degraded[p] = request.MergeDegraded(slices.Clone(w.degraded[p]), list[:min(len(list), maxDegraded)])
 }
 
 // DegradedForOthers is Degraded for others than the client: it omits names that the client chose.

@@ -43,6 +43,8 @@ func ParseControl(h header.List) (Control, error) {
 					return c, fault.Newf(fault.InvalidRequest, "X-Bardo-Cache: %q, expected %s", truncated(strings.TrimSpace(word)), directiveList)
 				}
 			}
+		case header.Forwarded: // all callers of another gateway are one account here, and must not share answers
+			c.Off = true
 		case "cache-control":
 			for word := range strings.SplitSeq(f.Value, ",") {
 				c.directive(word, false)

@@ -11,7 +11,7 @@ import (
 )
 
 // encodedVersion must be incremented whenever the encoding of a record or of its metadata changes.
-const encodedVersion = 1
+const encodedVersion = 2
 
 // Version identifies the encoding of entries and of their keys. Entries of another version cannot be used.
 const Version = encodedVersion<<16 | keyVersion

@@ -125,6 +125,7 @@ func (w *writer) usage(u *chat.Usage) {
 	w.bool(u.ReasoningEstimated)
 	w.bool(u.Final)
 	w.ints(int(u.Cost))
+	w.bool(u.CostKnown)
 	w.text(u.Tier)
 }
 
@@ -252,6 +253,7 @@ func (r *reader) usage() (u chat.Usage) {
 	}
 	u.Estimated, u.ReasoningEstimated, u.Final = r.bool(), r.bool(), r.bool()
 	u.Cost = policy.Pico(r.int())
+	u.CostKnown = r.bool()
 	u.Tier = string(r.bytes())
 	return u
 }

@@ -141,8 +141,9 @@ type Usage struct {
 	ReasoningEstimated bool  // only Reasoning is estimated, from its text
 	Final              bool  // the output tokens are final
 
-	Cost policy.Pico // the charge that the provider reports; 0 if none
-	Tier string      // the service tier that the provider reports; "" if none
+	Cost      policy.Pico // the charge that the provider reports; 0 if none
+	CostKnown bool        // the provider reports its charge, even if that is 0
+	Tier      string      // the service tier that the provider reports; "" if none
 }
 
 // TotalInput returns all input tokens, cached or not (OpenTelemetry's gen_ai.usage.input_tokens).
@@ -166,7 +167,7 @@ func (u *Usage) Merge(v Usage) {
 		u.Reasoning, u.ReasoningEstimated = v.Reasoning, v.ReasoningEstimated
 	}
 	u.Final = u.Final || v.Final
-	u.Cost = max(u.Cost, v.Cost)
+	u.Cost, u.CostKnown = max(u.Cost, v.Cost), u.CostKnown || v.CostKnown
 	u.Tier = cmp.Or(v.Tier, u.Tier)
 }
 

@@ -29,10 +29,18 @@ var notHints = map[string]bool{"cache": true, "replay": true, "reasoning": true,
 func FromHeaders(l header.List, h *policy.Hints) (Present, error) {
 	var present Present
 	for i := range l {
-		if name := l[i].Name; len(name) > len(prefix) && name[:len(prefix)] == prefix {
-			if err := present.header(name[len(prefix):], l[i].Value, h); err != nil {
-				return present, err
-			}
+		name := l[i].Name
+		if len(name) <= len(prefix) || name[:len(prefix)] != prefix {
+			continue
+		}
+		var err error
+		if name == header.Forwarded {
+			err = present.fromGateway(l[i].Value, h)
+		} else {
+			err = present.header(name[len(prefix):], l[i].Value, h)
+		}
+		if err != nil {
+			return present, err
 		}
 	}
 	return present, nil

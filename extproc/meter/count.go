@@ -46,7 +46,9 @@ func (c *Count) Note(ev *chat.Event) {
 				c.Reported.Tier = tier
 			}
 		}
-	case chat.Start, chat.Signature, chat.Redacted, chat.ToolStart, chat.BlockStop, chat.Other, chat.Error, chat.End:
+	case chat.End:
+		c.Reported.Cost, c.Reported.CostKnown = max(c.Reported.Cost, ev.Usage.Cost), c.Reported.CostKnown || ev.Usage.CostKnown
+	case chat.Start, chat.Signature, chat.Redacted, chat.ToolStart, chat.BlockStop, chat.Other, chat.Error:
 	}
 	if c.First.IsZero() && ev.Kind.IsContent() {
 		c.First = time.Now()

@@ -42,7 +42,7 @@ func (b *Bill) appendLines(lines []Line, c *Call) []Line {
 	if c.Cost == 0 {
 		return lines
 	}
-	if u.Cost > 0 {
+	if u.Cost > 0 { // one of 0 has no line
 		return append(lines, Line{Call: c, Kind: LineReported, Cost: c.Cost})
 	}
 	p := b.request.Terms(&c.To).Prices(&c.To, u)

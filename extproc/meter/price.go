@@ -17,7 +17,7 @@ func (t Terms) Cost(to *policy.Resolution, u *chat.Usage) policy.Pico {
 	switch {
 	case t.Direct:
 		return 0
-	case u.Cost > 0:
+	case u.Cost > 0 || u.CostKnown:
 		return u.Cost
 	}
 	return costAt(t.Prices(to, u), u)

@@ -159,6 +159,11 @@ func (c *Call) request(ctx context.Context, to *policy.Resolution) (*http.Reques
 			call.Header = append(call.Header, proof.RequestHeaders()...)
 		}
 	}
+	more, err := c.View.ForGateway(to.Provider)
+	if err != nil {
+		return nil, nil, err
+	}
+	call.Header = append(call.Header, more...)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://egress"+call.Path, bytes.NewReader(c.Body(name)))
 	if err != nil {
 		return nil, nil, err

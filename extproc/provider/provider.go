@@ -71,6 +71,10 @@ type Described interface {
 	Kind() kind.Kind
 }
 
+// Gateway is implemented by adapters of providers that are gateways of this kind: their calls have the request's hints, and the number of gateways that
+// it has passed.
+type Gateway interface{ IsGateway() }
+
 // Relay is implemented by adapters of providers with endpoints that are not for conversations: the Endpoints of their kind.
 type Relay interface {
 	// Relay returns a call of an endpoint, without its body; nil if this provider does not have the endpoint. model is the provider's name.
@@ -111,5 +115,5 @@ type Decoder interface {
 // and headers that belong to the account of another attempt. The client's other headers are removed by name unless the attempt keeps them.
 var RemovedHeaders = slices.Concat(header.ProviderKeys(), []string{
 	"anthropic-version", "anthropic-beta", "openai-organization", "openai-project", "proxy-authorization", "cookie",
-	"x-amz-content-sha256", "x-amz-date", "x-amz-security-token", "http-referer", "x-title",
+	"x-amz-content-sha256", "x-amz-date", "x-amz-security-token", "http-referer", "x-title", header.Forwarded,
 })

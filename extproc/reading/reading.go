@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/cognition"
+	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/report"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/review"
@@ -38,6 +39,9 @@ func New(r *report.Report, s *rounds.State, t *attempt.Attempt, status int, h he
 		return a
 	}
 	a.Count.Reported.Cost = t.Paid.Pico()
+	if _, ok := p.Adapter.(provider.Gateway); ok {
+		r.Calls.Relayed(to.Provider, h.Get("x-bardo-degraded"))
+	}
 	if p.Adapter.Name() == cognition.Kind {
 		a.Seen = cognition.Look(h)
 	}
@@ -107,8 +111,11 @@ func (a *Answer) Feed(ctx context.Context, chunk []byte, end bool) {
 // read passes an event through the stages. Events that they hold back count as content, because the provider is answering.
 func (a *Answer) read(ctx context.Context, ev *chat.Event) {
 	a.Content = a.Content || ev.Kind.IsContent()
-	if ev.Kind == chat.UsageInfo {
+	switch ev.Kind { //nolint:exhaustive // the others are counted behind the stages
+	case chat.UsageInfo:
 		a.Count.Receive(ev.Usage)
+	case chat.End:
+		a.Count.Note(ev)
 	}
 	a.Report.Redact(ev)
 	a.stage(ctx, ev, 0)

@@ -228,9 +228,9 @@ func (d *decoder) checkCustoms(cfg *Config) {
 
 func (d *decoder) checkFormat(key, format string) {
 	switch format {
-	case FormatOpenAI, FormatAnthropic, FormatGemini:
+	case FormatOpenAI, FormatAnthropic, FormatGemini, FormatBardo:
 	default:
-		d.problem(key, "openai, anthropic or gemini", "%q is no known format", format)
+		d.problem(key, "openai, anthropic, gemini or bardo", "%q is no known format", format)
 	}
 }
 

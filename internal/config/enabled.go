@@ -79,16 +79,27 @@ func (c *Config) withoutDemo() []Provider {
 	out = append(out, c.special()...)
 	out = append(out, c.Providers.Direct.enabled(c.kinds)...)
 	for _, p := range c.Providers.Custom {
-		out = append(out, Provider{
+		custom := Provider{
 			Kind: KindCustom, Format: p.Format, Endpoints: p.Endpoints,
 			E2EEKeys: p.E2EEKeys, Betas: p.Betas, CacheControl: p.CacheControl, Responses: p.Responses,
 			NoCompletions: p.Completions != nil && !*p.Completions,
 			Provider: kind.Provider{
 				ID: p.ID, Private: p.Private, Catalog: p.Catalog, Models: p.Models, Any: len(p.Models) == 0, ContextEngineering: true,
 			},
-		}.withKeys(p.APIKey, p.APIKeys))
+		}
+		if p.Format == FormatBardo {
+			custom = custom.ofKind(c.kinds.find(FormatBardo))
+		}
+		out = append(out, custom.withKeys(p.APIKey, p.APIKeys))
 	}
 	return out
+}
+
+// ofKind returns a custom provider with what its kind supports, and the kind's list of models unless another one is configured.
+func (p Provider) ofKind(k kind.Kind) Provider {
+	p.Kind, p.CacheControl, p.Responses, p.CountsTokens = k.Name, k.CacheControl, k.Responses, k.CountsTokens
+	p.Catalog, p.Traits = cmp.Or(p.Catalog, k.List), k.Traits
+	return p
 }
 
 // base returns a provider with the settings of its kind.

@@ -186,7 +186,7 @@ type DirectKey struct {
 // Custom is a server that the operator describes.
 type Custom struct {
 	ID           policy.ProviderID `key:"id" doc:"Its name in providers.order, in provider/model ids and in responses."`
-	Format       string            `key:"format" default:"openai" doc:"The API it speaks: openai, anthropic or gemini."`
+	Format       string            `key:"format" default:"openai" doc:"The API it speaks: openai, anthropic or gemini; or bardo for another gateway of this kind, which is called in the format of each client. Its model list is read without a catalog here."`
 	Endpoints    []URL             `key:"endpoints" doc:"Base URLs up to and including the version, of equal servers."`
 	APIKey       Secret            `key:"api_key" doc:"Its key, if it requires one."`
 	APIKeys      []Secret          `key:"api_keys" doc:"Further equivalent keys."`
@@ -196,7 +196,7 @@ type Custom struct {
 	Responses    bool              `key:"responses" default:"false" doc:"Its format is openai and it also supports OpenAI's Responses API, which is used for clients of that API, including stored responses."`
 	Completions  *bool             `key:"completions" doc:"Its format is openai and it supports /completions, to which prompts are forwarded unchanged. Without the key, it is tried, with a chat turn as fallback after 404 or 405; with false, only the chat turn is used."`
 	E2EEKeys     []string          `key:"e2ee_keys" doc:"The public keys (X25519, in base64 or hexadecimal) of its enclave that requests of tier e2e are encrypted with: the first, and the next ones once the enclave says that it has not the first any more. Without keys, it has no end-to-end encryption."`
-	Catalog      string            `key:"catalog" oneof:"openai openrouter venice blockrun" doc:"The format of its model list (GET /models), which is read every models.refresh: it serves the listed models at the listed prices. Without it, the list is not read."`
+	Catalog      string            `key:"catalog" oneof:"openai openrouter venice blockrun bardo" doc:"The format of its model list (GET /models), which is read every models.refresh: it serves the listed models at the listed prices. Without it, the list is not read."`
 	Models       []Model           `key:"models" doc:"Its models. Without a list, any id that no other provider lists."`
 }
 
@@ -222,6 +222,7 @@ const (
 	FormatOpenAI    = "openai"
 	FormatAnthropic = "anthropic"
 	FormatGemini    = "gemini"
+	FormatBardo     = "bardo" // another gateway: the client's format
 )
 
 // Provider is one enabled provider, from any section.

@@ -7,6 +7,9 @@ const (
 	EventStream = "text/event-stream"
 )
 
+// Forwarded is the header of a request that another gateway passes on: the number of gateways that it has passed, and its hints.
+const Forwarded = "x-bardo-forwarded"
+
 // Field is one header field. Name is lower case.
 type Field struct{ Name, Value string }
 

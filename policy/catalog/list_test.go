@@ -71,6 +71,10 @@ kimi-k2.5 < moonshot/kimi-k2.5 [moonshot/kimi-k2.5]: 262144+0 $0 0 0 0 0 +0.001/
 gpt-5.4 < openai/gpt-5.4 [openai/gpt-5.4]: 1050000+128000 $2500000 15000000 2500000 2500000 2500000 provider; [tools structured_outputs prompt_caching low_effort vision]; effort [none low medium high xhigh] false
 qwen3-235b-a22b < qwen3-235b [qwen3-235b]: 262144+16384 $200000 600000 200000 200000 200000 provider; [tools visible_thinking low_effort]; streamed [] true
 `,
+		"bardo": `claude-opus-5-5 < claude-opus-5-5 []: 1000000+128000 $4800000 24000000 240000 6000000 9600000 +0/0.012 provider; [tools vision structured_outputs prompt_caching citations interleaved_thinking adaptive_thinking low_effort]; adaptive [low medium high xhigh max] true
+hermes-70b < hermes-70b []: 131072+0 $120002 360000 120002 120002 120002 +0.0012/0 provider; [tools];  [] false
+unpriced < unpriced []: 0+0 $3000000 15000000 300000 3750000 6000000 default; [];  [] false
+`,
 	} {
 		t.Run(format, func(t *testing.T) {
 			if got := shown(market(t, format)); got != want {
@@ -163,7 +167,7 @@ func TestAListThatSaysNothingIsNoList(t *testing.T) {
 
 // Any answer of a provider results in usable models: ids that fit a header, and prices within limits.
 func FuzzParse(f *testing.F) {
-	for _, format := range []string{"openai", "openrouter", "venice", "blockrun"} {
+	for _, format := range []string{"openai", "openrouter", "venice", "blockrun", "bardo"} {
 		if b, err := os.ReadFile("testdata/" + format + ".json"); err == nil {
 			f.Add(format, b)
 		}

@@ -24,6 +24,7 @@ const (
 	FormOpenRouter = "openrouter"
 	FormVenice     = "venice"
 	FormBlockRun   = "blockrun"
+	FormBardo      = "bardo"
 )
 
 var forms = map[string]form{
@@ -36,6 +37,7 @@ var forms = map[string]form{
 		policy.Tools, policy.StructuredOutputs, policy.Vision, policy.VisibleThinking, policy.LowEffort, policy.PromptCaching, policy.WebSearch,
 		policy.Privacy, policy.NoLog, policy.TEEAttested, policy.EndToEndEncryption, policy.Audio, policy.Video,
 	}},
+	FormBardo:    {bardoModel, policy.Features()},
 	FormBlockRun: {blockRunModel, []policy.Feature{policy.Vision, policy.Video}}, // it names only the first
 }
 

@@ -23,6 +23,7 @@ import (
 	"bardo.money/gateway/extproc/provider"
 	anthropicprovider "bardo.money/gateway/extproc/provider/anthropic"
 	"bardo.money/gateway/extproc/provider/bankr"
+	"bardo.money/gateway/extproc/provider/bardo"
 	"bardo.money/gateway/extproc/provider/bedrock"
 	"bardo.money/gateway/extproc/provider/blockrun"
 	"bardo.money/gateway/extproc/provider/compatible"
@@ -78,6 +79,7 @@ func Adapters() []provider.Described {
 		bedrock.Adapter{},
 		compatible.Ollama,
 		custom.Adapter{},
+		bardo.Adapter{},
 		demo.Adapter{},
 	}
 }

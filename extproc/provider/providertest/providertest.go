@@ -29,6 +29,7 @@ const (
 	upstreamModel = "upstream-model"
 	sampleKey     = "sk-very-secret"
 	basePath      = "/base/v1"
+	geminiPath    = basePath + "beta" // of a provider with several formats
 )
 
 // pairing is an adapter at an endpoint, and a client's dialect.
@@ -113,7 +114,7 @@ func at(d wire.Dialect, path string) wire.Dialect {
 	if !ok {
 		return d
 	}
-	path, query, _ := strings.Cut(strings.Replace(path, basePath+"/models", gemini.Root, 1), "?")
+	path, query, _ := strings.Cut(strings.NewReplacer(geminiPath+"/models", gemini.Root, basePath+"/models", gemini.Root).Replace(path), "?")
 	return addressed.ForPath(path, query)
 }
 

@@ -46,7 +46,7 @@ func (p *pairing) testRequests(t *testing.T) {
 
 func (p *pairing) checkCall(t *testing.T, call *provider.Call) {
 	t.Helper()
-	if !strings.HasPrefix(call.Path, basePath+"/") {
+	if !strings.HasPrefix(call.Path, basePath+"/") && !strings.HasPrefix(call.Path, geminiPath+"/") {
 		t.Errorf("the path is %s", call.Path)
 	}
 	for _, f := range call.Header {
