@@ -41,7 +41,7 @@ func (s QuoteSigner) Sign(q Quote) string {
 	return base64.RawURLEncoding.EncodeToString(append(b, s.mac(b)...))
 }
 
-// Open verifies and parses a signed quote; ok is false for one that this seal did not sign.
+// Open verifies and parses a signed quote; ok is false for one that this seal did not sign, or for another spelling of one.
 func (s QuoteSigner) Open(text string) (q Quote, ok bool) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(b) != quoteSize+macSize || !hmac.Equal(b[quoteSize:], s.mac(b[:quoteSize])) {
@@ -50,7 +50,7 @@ func (s QuoteSigner) Open(text string) (q Quote, ok bool) {
 	q.Amount = policy.Micro(binary.BigEndian.Uint64(b))             //nolint:gosec // as Sign wrote it
 	q.Expires = time.Unix(int64(binary.BigEndian.Uint64(b[8:])), 0) //nolint:gosec // as Sign wrote it
 	q.Digest = Word(b[16:quoteSize])
-	return q, true
+	return q, text == s.Sign(q)
 }
 
 func (s QuoteSigner) mac(b []byte) []byte {

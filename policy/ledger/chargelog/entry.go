@@ -192,7 +192,7 @@ func decode(b []byte) (*Entry, error) {
 			e.Resources = append(e.Resources, StoredResource{ID: r.string(), Account: policy.Account(r.string()), Provider: policy.ProviderID(r.string())})
 		}
 	}
-	if r.failed || len(r.b) > 0 {
+	if r.failed || len(r.b) > 0 || flags[0] != e.flags() { // a part that is announced is not empty
 		return nil, errEncoding
 	}
 	return e, nil

@@ -72,6 +72,7 @@ func TestAnEntryOfAnEarlierVersionIsRead(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add(sample("r").encode(nil))
 	f.Add((&Entry{Resources: []StoredResource{{"file-1", "k", "p"}}}).encode(nil))
+	f.Add([]byte("(0\x00")) // resources are announced, and there are none
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := decode(b)
 		if err != nil {
