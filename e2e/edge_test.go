@@ -9,6 +9,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/modeltest"
 )
 
 // edgeLab is a gateway, the edge, whose only provider is another one, the origin, which has a provider of each format.
@@ -124,8 +125,8 @@ func (l *edgeLab) calls() (n int) {
 // cache. The origin, to which all its callers are one, has no cache for them: they would share answers.
 func TestE06AnEdgeAnswersAlone(t *testing.T) {
 	t.Parallel()
-	l := startEdge(t, "")
-	a := ask{dialect: fake.OpenAI, model: "m-openai", more: `"temperature":0`}
+	l := startEdge(t, fmt.Sprintf("models: {dir: %s}\npipeline: {semantic: on, semantic_timeout: 20s, injection: {policy: block, timeout: 20s}}\n", modeltest.Dir(t)))
+	a := ask{dialect: fake.OpenAI, model: "m-openai", more: `"temperature":0`, say: "What is the population of Oslo?"}
 	if got := l.edge.Do(t, a.with(l.alice)); got.Status != http.StatusOK {
 		t.Fatalf("%d %s", got.Status, got.Body)
 	}
@@ -133,6 +134,14 @@ func TestE06AnEdgeAnswersAlone(t *testing.T) {
 	if got := l.edge.Do(t, a.with(l.alice)); got.Status != http.StatusOK || got.Header.Get("X-Bardo-Cache") != "hash" || got.Header.Get("X-Bardo-Cost") != "0.000000" {
 		t.Errorf("%d %v", got.Status, got.Header)
 	}
+	reworded := a
+	reworded.say = "tell me what the population of Oslo is, please"
+	if got := l.edge.Do(t, reworded.with(l.alice)); got.Status != http.StatusOK || got.Header.Get("X-Bardo-Cache") != "semantic" {
+		t.Errorf("%d %v", got.Status, got.Header)
+	}
+	injected := brought(fake.OpenAI, false, overrides)
+	injected.Key, injected.Body = l.alice, strings.Replace(injected.Body, `"m"`, `"m-openai"`, 1)
+	mustFail(t, a, l.edge.Do(t, injected), http.StatusBadRequest, "prompt_injection")
 	mustFail(t, a, l.edge.Do(t, a.with("bardo_sk_unknown")), http.StatusUnauthorized, "invalid_api_key")
 	limited := l.edge.CreateKey(t, "--name", "limited", "--rpm", "1").Key
 	l.edge.Do(t, a.with(limited, "x-bardo-cache: no-store"))

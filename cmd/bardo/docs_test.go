@@ -50,7 +50,7 @@ func TestEveryErrorIsDocumented(t *testing.T) {
 }
 
 // exampleVariables are the variables in the examples.
-var exampleVariables = []string{"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "DEEPSEEK_API_KEY", "VLLM_API_KEY", "BANKR_API_KEY", "LEDGER_PASSWORD", "LANGFUSE_AUTH", "CLICKHOUSE_PASSWORD", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN"}
+var exampleVariables = []string{"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "DEEPSEEK_API_KEY", "VLLM_API_KEY", "BANKR_API_KEY", "LEDGER_PASSWORD", "LANGFUSE_AUTH", "CLICKHOUSE_PASSWORD", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "ORIGIN_KEY", "ORIGIN_EU_KEY", "ORIGIN_US_KEY"}
 
 // exampleSecrets are the example variables whose values have a required format.
 var exampleSecrets = map[string]string{

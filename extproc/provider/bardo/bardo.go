@@ -57,7 +57,7 @@ func (Adapter) Dialect(to policy.Resolution, _ provider.Endpoint, d chat.Dialect
 
 // Encode writes a call in the client's format.
 func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
-	switch d := a.Dialect(to, at, req.Dialect); d { //nolint:exhaustive // the others are OpenAI's
+	switch d := a.Dialect(to, at, req.Dialect); d {
 	case chat.Anthropic:
 		return anthropic.NewCall(buf, req, to, at, anthropic.StripNothing)
 	case chat.Gemini:
