@@ -278,6 +278,26 @@ func TestB22WithoutMoneyForTwoCallsThereIsOne(t *testing.T) {
 	l.AssertSound(t)
 }
 
+// TestK70SecondCallsAtOneTimeKeepToAnAgentsBudget: of five requests that are slow at once, two have a second call, for which the budget has enough.
+func TestK70SecondCallsAtOneTimeKeepToAnAgentsBudget(t *testing.T) {
+	t.Parallel()
+	withinOneDay(t)
+	l := newHedgeLab(t, hedging(often))
+	l.behave(after(3*time.Second, fake.Behaviour{Text: "Here.", Usage: usageOf(10, 1)}), silent, fake.Behaviour{})
+	// With the spread, 1000 tokens of answer and 4096 of thinking cost $0.0367 at the third, and $0.0245 at the second; a routine has $0.244 of a day's $1.22.
+	c := l.call(ask{dialect: fake.OpenAI, stream: true, tokens: 1000})
+	c.Header = append(c.Header, "X-Bardo-Golem-Id: g", "X-Bardo-Subsystem: routine", "X-Bardo-Daily-Budget-Usd: 1.22", "X-Bardo-No-Cache: true")
+	for _, got := range atOnce(t, l.Gateway, 5, c) {
+		if got.Status != http.StatusOK {
+			t.Errorf("%d %s", got.Status, got.Body)
+		}
+	}
+	if l.calls() != [3]int{5, 2, 0} {
+		t.Errorf("calls %v", l.calls())
+	}
+	l.AssertSound(t)
+}
+
 // TestB22OnlyAShareOfTheRequestsHasTwoCalls: one of five, with a share of 20 %.
 func TestB22OnlyAShareOfTheRequestsHasTwoCalls(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ func (f *Funds) HoldHedge(ctx context.Context, first, second *policy.Resolution)
 	own := f.Bill.MaxCharge()
 	list := []policy.Resolution{*first, *second}
 	more := f.maxCallCharge(list)
-	if f.Ledger.Writable() != nil || !f.budgetHas(ctx, more) {
+	if f.Ledger.Writable() != nil || !f.coverByBudget(ctx, own.Plus(more)) {
 		return false
 	}
 	tokens := f.SafeTokens(f.Order)
@@ -21,7 +21,7 @@ func (f *Funds) HoldHedge(ctx context.Context, first, second *policy.Resolution)
 		return true
 	}
 	ctx = context.WithoutCancel(ctx)
-	_, _ = f.Allot(ctx, f.Order, tokens, own), f.HoldSession(ctx, own) // they were granted before; if another request took them meanwhile, the charge still counts
+	_, _, _ = f.Allot(ctx, f.Order, tokens, own), f.HoldSession(ctx, own), f.coverByBudget(ctx, own) // they were granted before; if another request took them meanwhile, the charge still counts
 	return false
 }
 

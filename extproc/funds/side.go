@@ -6,7 +6,6 @@ import (
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/side"
 	"bardo.money/gateway/policy"
-	"bardo.money/gateway/policy/budget"
 )
 
 // MaxSideCost returns the maximum cost of a side call to the operator's account.
@@ -26,7 +25,7 @@ func (f *Funds) HoldSide(ctx context.Context, maxCost policy.Pico) bool {
 		return true
 	}
 	total := f.maxChargeWith(f.Found, maxCost)
-	if !f.Bill.Covers(total) || f.Ledger.Writable() != nil || !f.budgetHas(ctx, total) {
+	if !f.Bill.Covers(total) || f.Ledger.Writable() != nil || !f.coverByBudget(ctx, total) {
 		return false
 	}
 	if f.Allot(ctx, f.Found, f.SafeTokens(f.Found), total) != nil || f.HoldSession(ctx, total) != nil || f.Bill.Reserve(ctx, total) != nil {
@@ -36,16 +35,7 @@ func (f *Funds) HoldSide(ctx context.Context, maxCost policy.Pico) bool {
 	return true
 }
 
-// budgetHas reports whether the budget of the request's subsystem covers an amount.
-func (f *Funds) budgetHas(ctx context.Context, amount policy.Micro) bool {
-	b := &f.Bill.Allowance
-	if b.Part == budget.None {
-		return true
-	}
-	use, err := f.Meter.Budgets.Look(ctx, f.Started, f.Agent(), b.Part)
-	if err != nil {
-		return false
-	}
-	d := b.Limits.Decide(f.Hints.Subsystem, use, f.Started)
-	return d.Action == budget.Serve && (d.Remaining == budget.Unlimited || d.Remaining >= amount)
+// coverByBudget reserves the request's maximum cost with a further call from the budget of its subsystem, if that covers it.
+func (f *Funds) coverByBudget(ctx context.Context, total policy.Micro) bool {
+	return f.Bill.Allowance.Cover(ctx, f.Meter, f.Started, f.Agent(), f.Hints.Subsystem, total)
 }

@@ -84,7 +84,7 @@ func TestABudgetIsNeverLeftBelowNothing(t *testing.T) {
 		b.Allowance = Allowance{Part: budget.Heartbeat, Limits: budget.Budgets{budget.Heartbeat: row.limit}, Left: row.limit}
 		var err error
 		decide := func(budget.Use) budget.Decision { return budget.Decision{} }
-		if b.Allowance.hold, _, err = b.meter.Budgets.Enter(t.Context(), time.Now(), ada, budget.Heartbeat, 100, decide); err != nil {
+		if _, err = b.meter.Budgets.Enter(t.Context(), time.Now(), ada, budget.Heartbeat, 100, &b.Allowance.hold, decide); err != nil {
 			t.Fatal(err)
 		}
 		if b.Allowance.done(700); b.Allowance.Left != row.want {
@@ -239,3 +239,106 @@ func TestWhatACallCosts(t *testing.T) {
 
 // charge sets a principal as the payer of a bill.
 func charge(b *Bill, p policy.Principal, spread int) { b.PaidBy(p, b.meter.PayerOf(&p), spread) }
+
+// TestAFurtherCallHasToFitIntoTheBudget, with the request itself and besides what other requests hold.
+func TestAFurtherCallHasToFitIntoTheBudget(t *testing.T) {
+	b, _ := heldBill(t) // 100 of 500
+	cover := func(a *Allowance, subsystem string, total policy.Micro) bool {
+		return a.Cover(t.Context(), b.meter, time.Now(), ada, subsystem, total)
+	}
+	wantHeld := func(want policy.Micro) {
+		t.Helper()
+		if u, err := b.meter.Budgets.Look(t.Context(), time.Now(), ada, budget.Heartbeat); err != nil || u.Held != want {
+			t.Errorf("%+v, %v, want %d held", u, err, want)
+		}
+	}
+	second := Allowance{Part: b.Allowance.Part, Limits: b.Allowance.Limits}
+	if cover(&second, "heartbeat", 401) || !cover(&second, "heartbeat", 300) {
+		t.Error("another request got more than is left, or not what is left")
+	}
+	wantHeld(400)
+	if cover(&b.Allowance, "heartbeat", 201) {
+		t.Error("both hold more than the budget")
+	}
+	wantHeld(400)
+	if !cover(&b.Allowance, "heartbeat", 200) {
+		t.Error("the request does not get what is left")
+	}
+	wantHeld(500)
+	if third := (Allowance{Part: b.Allowance.Part, Limits: b.Allowance.Limits}); cover(&third, budget.Deliberate, 0) {
+		t.Error("a spent budget covers a call of a subsystem that it degrades")
+	}
+	second.done(0)
+	b.Release()
+	wantHeld(0)
+	none := Allowance{Part: budget.Heartbeat, Limits: budget.Budgets{budget.Heartbeat: budget.Unlimited}}
+	if !cover(&Allowance{}, "heartbeat", policy.USD) || !cover(&none, "heartbeat", policy.USD) {
+		t.Error("a request without a budget is refused a call")
+	}
+}
+
+// TestABudgetThatCannotBeReadCoversNothing.
+func TestABudgetThatCannotBeReadCoversNothing(t *testing.T) {
+	unread := func(context.Context, budget.Agent, time.Time) (map[string]policy.Micro, error) {
+		return nil, context.Canceled
+	}
+	m := New(quota.New(quota.Options{}), &books{}, budget.NewMeter(budget.Options{Spent: unread}))
+	a := Allowance{Part: budget.Heartbeat, Limits: budget.Budgets{budget.Heartbeat: policy.USD}, Left: 7}
+	if a.Cover(t.Context(), m, time.Now(), ada, "heartbeat", 1) {
+		t.Error("a call is covered")
+	}
+	if _, _, err := a.Enter(t.Context(), m, time.Now(), ada, "heartbeat", 1); err == nil || a.Left != 7 {
+		t.Errorf("%v, %s left", err, a.Left)
+	}
+}
+
+// TestARequestKnowsWhatItsBudgetHadLeft when it entered, and what was used of it.
+func TestARequestKnowsWhatItsBudgetHadLeft(t *testing.T) {
+	b, _ := heldBill(t)
+	a := Allowance{Part: budget.Heartbeat, Limits: b.Allowance.Limits}
+	if _, use, err := a.Enter(t.Context(), b.meter, time.Now(), ada, "heartbeat", 1); err != nil || use.Held != 100 || a.Left != 500 || !a.Limited() {
+		t.Errorf("%v, %+v, %s left", err, use, a.Left)
+	}
+	if (&Allowance{Left: 5}).Limited() || (&Allowance{Part: budget.Heartbeat, Left: budget.Unlimited}).Limited() {
+		t.Error("a request without a budget is limited")
+	}
+}
+
+// TestOnlyABalanceIsReserved: of a key that is billed later nothing is held, and each charge is within what it reserves.
+func TestOnlyABalanceIsReserved(t *testing.T) {
+	b, _ := open(t, &request{most: 1000}, 0)
+	if b.Held() != policy.USD || b.Reserved(policy.USD+1) || !b.Reserved(policy.USD) {
+		t.Errorf("%s is held", b.Held())
+	}
+	charge(b, policy.Principal{Account: "ada"}, 0)
+	if b.Held() != 0 || !b.Reserved(policy.USD+1) {
+		t.Errorf("%s is held without a balance", b.Held())
+	}
+}
+
+// TestAnEstimatedCallLimitsTheChargeOfAllCalls, also if another call follows whose usage is known.
+func TestAnEstimatedCallLimitsTheChargeOfAllCalls(t *testing.T) {
+	b, _ := open(t, &request{most: 100_000_000}, 0)
+	b.Add(&small, chat.Usage{Input: 2_000_000, Estimated: true})
+	b.Add(&small, chat.Usage{Input: 1, Final: true})
+	if got := b.Total().Charged; got != policy.USD {
+		t.Errorf("%s is charged, of a reserved dollar", got)
+	}
+}
+
+// TestASearchBudgetIsChargedWhatWasSearched, at the provider's price; the rest of the reservation ends.
+func TestASearchBudgetIsChargedWhatWasSearched(t *testing.T) {
+	b, _ := open(t, &request{most: 1000}, 0)
+	var cycles budget.Cycles
+	cycle := budget.Cycle{Agent: ada, ID: "c"}
+	if !b.HoldSearch(&cycles, cycle, 90, 100) {
+		t.Fatal("the budget does not have what it has")
+	}
+	to := policy.Resolution{Prices: policy.Prices{PerSearch: 20_000_000}}
+	b.Add(&to, chat.Usage{Searches: 2, Final: true})
+	b.Release()
+	b.Release()
+	if cycles.Take(cycle, 61, 100) || !cycles.Take(cycle, 60, 100) {
+		t.Error("the cycle has not spent 40 of 100")
+	}
+}

@@ -106,3 +106,15 @@ func TestADeferredAnswerCountsBeyondTheInputThatCountedBefore(t *testing.T) {
 		}
 	}
 }
+
+// TestARunOfAKeyThatIsBilledLaterTakesNoReservation: its charge is only booked.
+func TestARunOfAKeyThatIsBilledLaterTakesNoReservation(t *testing.T) {
+	p := &books{}
+	run := &Bill{}
+	run.Open(New(quota.New(quota.Options{}), p, budget.NewMeter(budget.Options{})), &request{most: 1000}, "req_1")
+	run.PaidDeferred(policy.Principal{Account: "ada"}, 0)
+	run.Add(&small, chat.Usage{Input: 100, Final: true})
+	if c := settle(t, run); p.taken != 0 || c.Amount != 100 {
+		t.Errorf("taken %d times, charged %s", p.taken, c.Amount)
+	}
+}

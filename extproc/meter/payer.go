@@ -199,6 +199,9 @@ func (p *prepaid) dropHold() {
 }
 
 func (p *prepaid) Settle(ctx context.Context, c ledger.Charge, owed bool) (r ledger.Receipt, err error) {
+	if p.hold == nil && owed && c.Amount > 0 { // a later reservation was refused, after a side call
+		p.hold, _ = p.books.Reserve(ctx, p.account, c.RequestID, 0) // fails for a blocked key, which has nothing left
+	}
 	if p.hold != nil && owed {
 		r, err = p.books.Capture(ctx, p.hold, c)
 	} else {

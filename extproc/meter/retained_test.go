@@ -113,11 +113,15 @@ func TestAReservationIsReplacedByAnother(t *testing.T) {
 func TestARequestWithoutACallIsNotCharged(t *testing.T) {
 	for _, row := range []struct {
 		reserved, owed            bool
+		amount                    policy.Micro
+		short                     error // of a reservation at the end
 		captured, released, known bool
 	}{
-		{reserved: true, owed: true, captured: true, known: true},
-		{reserved: true, released: true},
-		{owed: true, released: true, known: true},
+		{reserved: true, owed: true, amount: 3, captured: true, known: true},
+		{reserved: true, amount: 3, released: true},
+		{owed: true, amount: 3, captured: true, known: true}, // a side call was made, and then the request was refused
+		{owed: true, amount: 3, short: &ledger.InsufficientError{Blocked: true}, released: true, known: true},
+		{owed: true, released: true, known: true}, // by the user's own key
 	} {
 		store := &balances{}
 		p := &prepaid{books: &recording{balances: store}, account: "ada"}
@@ -126,10 +130,11 @@ func TestARequestWithoutACallIsNotCharged(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, err := p.Settle(t.Context(), ledger.Charge{Amount: 3}, row.owed)
+		store.short = row.short
+		_, err := p.Settle(t.Context(), ledger.Charge{Amount: row.amount}, row.owed)
 		_, known := p.Balance()
 		captured := p.books.(*recording).captured //nolint:forcetypeassert // see above
-		if err != nil || len(store.booked) != 1 || captured != row.captured || (store.released > 0) != row.released || known != row.known {
+		if err != nil || len(store.booked) != 1 || captured != row.captured || (store.released > 0) != row.released || known != row.known || row.reserved && store.reserved != 5 {
 			t.Errorf("%+v: %v, %d booked, captured %v, released %d times, balance known %v", row, err, len(store.booked), captured, store.released, known)
 		}
 	}
@@ -145,4 +150,34 @@ type recording struct {
 func (p *recording) Capture(ctx context.Context, h *ledger.Hold, c ledger.Charge) (ledger.Receipt, error) {
 	p.captured = true
 	return p.balances.Capture(ctx, h, c)
+}
+
+// TestAFurtherReservationLeavesTheRetainedPart, and is a part of the request's from then on.
+func TestAFurtherReservationLeavesTheRetainedPart(t *testing.T) {
+	for _, row := range []struct {
+		about string
+		left  []ledger.Balance
+		err   error // of the balance
+		more  policy.Micro
+		ok    bool
+	}{
+		{"all but the retained part", available(30, 30), nil, 10, true},
+		{"a part of the retained", available(30, 30), nil, 11, false},
+		{"a balance that cannot be read", nil, errRetained, 0, false},
+		{"more than the balance", available(9*policy.USD, 9*policy.USD), nil, 5 * policy.USD, false},
+	} {
+		store := &balances{next: row.left, unread: row.err}
+		p := &prepaid{books: store, account: "ada"}
+		if err := p.Reserve(t.Context(), "r", 5); err != nil {
+			t.Fatal(err)
+		}
+		p.retained = 20
+		want := policy.Micro(5)
+		if row.ok {
+			want += row.more
+		}
+		if err := p.extend(t.Context(), row.more); (err == nil) != row.ok || p.reserved != want {
+			t.Errorf("%s: %v, reserved %d, want %d", row.about, err, p.reserved, want)
+		}
+	}
 }

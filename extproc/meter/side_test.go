@@ -49,3 +49,25 @@ func TestD81AnInterruptedSideCallIsBilledAsFarAsItWent(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// TestOnlySideCallsAreSideCosts, and only the request's own calls its answers.
+func TestOnlySideCallsAreSideCosts(t *testing.T) {
+	b, _ := open(t, &request{most: 1000}, 0)
+	to := policy.Resolution{Prices: policy.Prices{Input: 1, Output: 2}}
+	b.Add(&to, chat.Usage{Input: 10, Final: true})
+	b.AddSide("l5", &request{most: 1000}, &to, chat.Usage{Input: 7, Final: true})
+	if b.SideCost() != 7 || b.AnswersWith(nil, nil).Cost != 10 || b.Total().Cost != 17 {
+		t.Errorf("%d for side calls, %d for answers, %d in all", b.SideCost(), b.AnswersWith(nil, nil).Cost, b.Total().Cost)
+	}
+}
+
+// TestAPaymentCoversItsAmount: without a limit of the payer everything is covered.
+func TestAPaymentCoversItsAmount(t *testing.T) {
+	b := paidBy(&perRequest{paid: 50}, &books{})
+	if !b.Covers(50) || b.Covers(51) {
+		t.Error("a payment of 50 does not cover 50, or covers 51")
+	}
+	if b, _ := open(t, &request{}, 0); !b.Covers(policy.USD * 1000) {
+		t.Error("a balance has a limit before it is reserved")
+	}
+}

@@ -79,21 +79,27 @@ type Hold struct {
 	amount policy.Micro
 }
 
-// Enter decides about a request by what its part has used, and reserves the request's maximum cost unless it is refused. The fault is Unavailable if
-// the store cannot be read. The hold must be ended with Done.
-func (m *Meter) Enter(ctx context.Context, now time.Time, agent Agent, p Part, maxCost policy.Micro, decide func(Use) Decision) (Hold, Decision, error) {
+// Enter decides about a request by what its part has used without it, and reserves the request's maximum cost in h unless it is refused. That replaces
+// what h reserved; h is unchanged if the request is refused. The fault is Unavailable if the store cannot be read. The hold must be ended with Done.
+func (m *Meter) Enter(ctx context.Context, now time.Time, agent Agent, p Part, maxCost policy.Micro, h *Hold, decide func(Use) Decision) (Decision, error) {
 	w, err := m.open(ctx, now, agent)
 	if err != nil {
-		return Hold{}, Decision{}, err
+		return Decision{}, err
 	}
 	defer w.Unlock()
+	before := w.held
+	if h.agent == w && w.day.Equal(h.day) {
+		w.held[h.part] -= h.amount
+	}
 	d := decide(w.use(p))
 	if d.Action == Refuse {
-		return Hold{}, d, nil
+		w.held = before
+		return d, nil
 	}
 	maxCost = max(maxCost, 0)
 	w.held[p] += maxCost
-	return Hold{agent: w, part: p, day: w.day, amount: maxCost}, d, nil
+	*h = Hold{agent: w, part: p, day: w.day, amount: maxCost}
+	return d, nil
 }
 
 // Done replaces the reservation by the charge, zero if the request was not served, and returns what its part has used. Only the first call has an

@@ -12,7 +12,8 @@ import (
 // request begins a request of a part, with an action.
 func request(t *testing.T, m *budget.Meter, now time.Time, maxCost policy.Micro, action budget.Action) budget.Hold {
 	t.Helper()
-	h, _, err := m.Enter(t.Context(), now, budget.Agent{Account: "a"}, budget.Dream, maxCost, func(budget.Use) budget.Decision { return budget.Decision{Action: action} })
+	var h budget.Hold
+	_, err := m.Enter(t.Context(), now, budget.Agent{Account: "a"}, budget.Dream, maxCost, &h, func(budget.Use) budget.Decision { return budget.Decision{Action: action} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,4 +67,36 @@ func TestBookingsThatLagDoNotLowerWhatIsSpent(t *testing.T) {
 	booked = 12 // 3 of another process
 	wantUse(t, m, morning.Add(time.Minute+time.Second), 9, 0)
 	wantUse(t, m, morning.Add(2*time.Minute), 12, 0)
+}
+
+// TestAReservationReplacesThatOfItsRequest: the decision sees what others hold, and a refused request keeps what it had.
+func TestAReservationReplacesThatOfItsRequest(t *testing.T) {
+	m := budget.NewMeter(budget.Options{})
+	mine, other := request(t, m, morning, 10, budget.Serve), request(t, m, morning, 20, budget.Serve)
+	again := func(now time.Time, maxCost policy.Micro, action budget.Action) (seen budget.Use) {
+		t.Helper()
+		if _, err := m.Enter(t.Context(), now, budget.Agent{Account: "a"}, budget.Dream, maxCost, &mine, func(u budget.Use) budget.Decision {
+			seen = u
+			return budget.Decision{Action: action}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return seen
+	}
+	if seen := again(morning, 50, budget.Refuse); seen.Held != 20 {
+		t.Errorf("others hold %d", seen.Held)
+	}
+	wantUse(t, m, morning, 0, 30)
+	again(morning, 15, budget.Serve)
+	wantUse(t, m, morning, 0, 35)
+	tomorrow := morning.AddDate(0, 0, 1)
+	late := request(t, m, tomorrow, 40, budget.Serve)
+	if seen := again(tomorrow, 5, budget.Serve); seen.Held != 40 {
+		t.Errorf("on the next day others hold %d", seen.Held)
+	}
+	wantUse(t, m, tomorrow, 0, 45)
+	other.Done(1)
+	mine.Done(2)
+	late.Done(3)
+	wantUse(t, m, tomorrow, 5, 0)
 }

@@ -20,7 +20,8 @@ var golem = budget.Agent{Account: "ada", ID: "golem-1"}
 func enter(t *testing.T, m *budget.Meter, now time.Time, agent budget.Agent, most policy.Micro) (budget.Hold, budget.Decision) {
 	t.Helper()
 	b := budget.Compute(1, usd)
-	h, d, err := m.Enter(t.Context(), now, agent, budget.Dream, most, func(u budget.Use) budget.Decision { return b.Decide("dream", u, now) })
+	var h budget.Hold
+	d, err := m.Enter(t.Context(), now, agent, budget.Dream, most, &h, func(u budget.Use) budget.Decision { return b.Decide("dream", u, now) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func TestK70RequestsUnderWayHoldTheBudget(t *testing.T) {
 	var group sync.WaitGroup
 	for range 20 {
 		group.Go(func() {
-			_, d, err := m.Enter(t.Context(), morning, golem, budget.Dream, usd/10, func(u budget.Use) budget.Decision { return b.Decide("dream", u, morning) })
+			d, err := m.Enter(t.Context(), morning, golem, budget.Dream, usd/10, &budget.Hold{}, func(u budget.Use) budget.Decision { return b.Decide("dream", u, morning) })
 			if err == nil && d.Action == budget.Serve {
 				served.Add(1)
 			}
