@@ -67,7 +67,7 @@ func TestWhatThisVersionLacks(t *testing.T) {
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "own", Fake: p, Models: models("m", "")}}})
 	for path, d := range map[string]fake.Dialect{
-		"/v1/realtime": fake.OpenAI, "/v1/fine_tuning/jobs": fake.OpenAI, "/v1/assistants": fake.OpenAI, "/v1/images/dreams": fake.OpenAI,
+		"/v1/fine_tuning/jobs": fake.OpenAI, "/v1/assistants": fake.OpenAI, "/v1/images/dreams": fake.OpenAI,
 	} {
 		for _, key := range []bool{true, false} {
 			a := ask{dialect: d, model: "m"}

@@ -13,7 +13,7 @@ const metadataKey = "bardo"
 // nodeFields returns the plain text members below metadataKey.
 func nodeFields(n *state.Node) map[string]*string {
 	return map[string]*string{
-		"http": &n.HTTP, "https": &n.HTTPS, "egress": &n.EgressSocket, "demo": &n.DemoSocket, "extproc": &n.ExtProc,
+		"http": &n.HTTP, "https": &n.HTTPS, "egress": &n.EgressSocket, "demo": &n.DemoSocket, "realtime": &n.RealtimeSocket, "extproc": &n.ExtProc,
 		"extproc_name": &n.ExtProcServer, "secrets": &n.SecretDir,
 	}
 }

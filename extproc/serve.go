@@ -106,6 +106,9 @@ func (x *exchange) admitted(ctx context.Context, e endpoint.Endpoint, bodyless b
 	if e.Stored {
 		return x.passthrough(ctx, bodyless)
 	}
+	if e.Realtime {
+		return x.realtime(ctx)
+	}
 	if e.Modality != nil {
 		return x.modality(ctx, e.Modality, bodyless)
 	}

@@ -33,6 +33,7 @@ const (
 	Transcription        Feature = "transcription"    // speech to text only
 	Moderation           Feature = "moderation"       // classifies content only
 	Rerank               Feature = "rerank"           // orders documents by a query only
+	Realtime             Feature = "realtime"         // holds realtime sessions only
 	SelfFunding          Feature = "self_funding"
 	CrossVerify          Feature = "cross_verify"
 	NativeAPI            Feature = "native_api"
@@ -46,7 +47,7 @@ var features = []Feature{
 	Privacy, VisibleThinking, InterleavedThinking, AdaptiveThinking, LowEffort, Citations, Compaction, StructuredOutputs,
 	PredictedOutputs, BatchAPI, ExplicitCaching, ResponsesAPI, DirectPassthrough, PromptCaching, WebSearch, TEEAttested, NoLog,
 	Tools, Vision, SelfFunding, CrossVerify, NativeAPI, NoContextEngineering, EndToEndEncryption, Audio, Video, Documents, Embeddings, TextCompletions,
-	ImageGeneration, Speech, Transcription, Moderation, Rerank,
+	ImageGeneration, Speech, Transcription, Moderation, Rerank, Realtime,
 }
 
 // Features returns a copy of the closed set.
@@ -71,7 +72,7 @@ func ParseFeature(s string) (f Feature, ok bool) {
 
 // SpecialFeatures returns the features of models that serve a single kind of endpoint, and no conversations.
 func SpecialFeatures() []Feature {
-	return []Feature{Embeddings, ImageGeneration, Speech, Transcription, Moderation, Rerank}
+	return []Feature{Embeddings, ImageGeneration, Speech, Transcription, Moderation, Rerank, Realtime}
 }
 
 // Special returns the single feature of a special model, "" for a chat model.

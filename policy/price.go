@@ -36,6 +36,9 @@ type UnitPrices struct {
 	NoTokens     bool            // tokens have no stated price
 	ImageInput   Price           // per token of an input image; 0: as Input
 	AudioInput   Price           // per token of input audio; 0: as Input
+	AudioOutput  Price           // per token of spoken output; 0: as Output
+	CachedAudio  Price           // per token of input audio in the prompt cache; 0: as AudioInput
+	CachedImage  Price           // per token of an input image in the prompt cache; 0: as ImageInput
 	Characters   Price           // per character of text to speech
 	PerHour      Micro           // of audio, billed by the second
 	MinSeconds   int64           // minimum that a request is billed for

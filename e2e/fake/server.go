@@ -365,6 +365,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		p.broken(fmt.Errorf("reading the request: %w", err))
 		return
 	}
+	if s.isRealtime(r) {
+		s.serveRealtime(p, r, rec)
+		return
+	}
 	b := s.next(rec)
 	p.b = &b
 	p.id = requestID(s.cfg.Dialect, s.cfg.Name, p.n)

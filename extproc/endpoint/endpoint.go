@@ -48,6 +48,7 @@ type Endpoint struct {
 	Page     bool                           // a page of the dashboard
 	MCP      bool                           // a message to MCP servers
 	Metadata bool                           // the description of an MCP endpoint for clients that log in by OAuth
+	Realtime bool                           // realtime sessions, over WebSocket
 	Modality *modality.Operation            // an endpoint of package modality: the request is sent unchanged
 	Detect   func(body []byte) chat.Dialect // detects the request's format; nil: path and headers determine it
 }
@@ -103,6 +104,7 @@ var endpoints = append([]Endpoint{
 	{Method: http.MethodDelete, Path: mcp.Path + "/", Leaf: true, Class: Lookup, MCP: true},
 	{Method: http.MethodGet, Path: mcp.MetadataPath + mcp.Path, Class: Open, Metadata: true},
 	{Method: http.MethodGet, Path: mcp.MetadataPath + mcp.Path + "/", Leaf: true, Class: Open, Metadata: true},
+	{Method: http.MethodGet, Path: modality.RealtimePath, Class: Generate, Op: chat.Modality, Realtime: true},
 	{Method: http.MethodGet, Path: "/", Class: Open, Local: (*api.Server).Welcome},
 	{Method: http.MethodGet, Path: "/ui", Class: Open, Page: true},
 	{Method: http.MethodGet, Path: "/ui/", Class: Open, Page: true},
@@ -131,6 +133,8 @@ func modalityOperation(o *modality.Operation) telemetry.Operation {
 		return telemetry.Moderation
 	case policy.Rerank:
 		return telemetry.Rerank
+	case policy.Realtime:
+		return telemetry.Realtime
 	}
 	return telemetry.Transcription
 }
@@ -144,6 +148,8 @@ func (e Endpoint) Operation() telemetry.Operation {
 		return telemetry.MCP
 	case e.Stored:
 		return telemetry.Passthrough
+	case e.Realtime:
+		return telemetry.Realtime
 	case e.Modality != nil:
 		return modalityOperation(e.Modality)
 	case e.Op == chat.CountTokens:
@@ -250,7 +256,7 @@ func Methods(path string) string {
 // unserved are parts of the providers' APIs that clients may expect here and that are not supported.
 var unserved = []string{
 	"/v1/images", "/v1/audio", "/v1/videos", "/v1/fine_tuning", "/v1/assistants", "/v1/threads", "/v1/vector_stores",
-	"/v1/realtime", "/venice",
+	"/venice",
 }
 
 func isUnserved(path string) bool {

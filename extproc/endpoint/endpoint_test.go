@@ -20,7 +20,7 @@ func TestWhatIsServedNowhereIsToldWhatIs(t *testing.T) {
 		{"an endpoint without its id", http.MethodGet, "/v1/requests", fault.NotFound, "there is no endpoint GET /v1/requests; did you mean /v1/requests/{id}?"},
 		{"the old endpoint of Anthropic's", http.MethodPost, "/v1/complete", fault.NotFound, "there is no endpoint POST /v1/complete; did you mean /v1/completions?"},
 		{"something else", http.MethodGet, "/favicon.ico", fault.NotFound, "there is no endpoint GET /favicon.ico" + others},
-		{"what this version lacks", http.MethodPost, "/v1/realtime", fault.NotFound, "this version of the gateway does not serve /v1/realtime: use /v1/chat/completions, /v1/responses or /v1/messages"},
+		{"what this version lacks", http.MethodPost, "/v1/videos", fault.NotFound, "this version of the gateway does not serve /v1/videos: use /v1/chat/completions, /v1/responses or /v1/messages"},
 		{"what a provider keeps, by a method that it has not", http.MethodPut, "/v1/files/f", fault.MethodNotAllowed, "/v1/files/f takes GET, HEAD, POST, DELETE, not PUT"},
 		{"embeddings in Google's format", http.MethodPost, "/v1beta/models/m:batchEmbedContents", fault.NotFound, "this version of the gateway does not serve :batchEmbedContents of Google's API: use /v1/embeddings"},
 		{"the same in its other version", http.MethodPost, "/v1/models/m:embedContent", fault.NotFound, "this version of the gateway does not serve :embedContent of Google's API: use /v1/embeddings"},

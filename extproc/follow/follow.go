@@ -48,7 +48,7 @@ func (r *Reader) Send(ctx context.Context, d stream.Client, head stream.Reply, f
 	checked := time.Now()
 	for end := checked.Add(api.StreamLife); time.Now().Before(end) && !draining(); {
 		if time.Since(checked) >= pollInterval {
-			if r.revoked(ctx) {
+			if r.Revoked(ctx) {
 				break
 			}
 			checked = time.Now()
@@ -105,9 +105,9 @@ func (r *Reader) keyRefused(ctx context.Context, a policy.Account) error {
 	return auth.CheckUse(&p, auth.Request{Header: r.Head.Header, Client: r.Head.Peer})
 }
 
-// revoked reports whether the reader has lost access: its credential was revoked or replaced, or has expired. If that cannot be checked at the moment,
+// Revoked reports whether the reader has lost access: its credential was revoked or replaced, or has expired. If that cannot be checked at the moment,
 // access continues.
-func (r *Reader) revoked(ctx context.Context) bool {
+func (r *Reader) Revoked(ctx context.Context) bool {
 	var err error
 	switch {
 	case r.Principal.Account == "":

@@ -61,6 +61,8 @@ func (o *Operation) Makes() string {
 		return "makes images"
 	case policy.Speech:
 		return "speaks texts"
+	case policy.Realtime:
+		return "holds realtime sessions"
 	case policy.EndToEndEncryption:
 		return "runs in an enclave that opens requests"
 	}

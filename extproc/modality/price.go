@@ -12,6 +12,8 @@ import (
 // Used is the usage of one call, in the units that providers bill.
 type Used struct {
 	Text, Image, Audio, Output int64 // tokens: of the input by kind, and of the answer
+	CachedText, CachedImage    int64 // of Text and Image, tokens in the prompt cache
+	CachedAudio, AudioOutput   int64 // of Audio, tokens in the prompt cache; of Output, spoken ones
 	Images                     int64
 	Milliseconds               int64
 	Characters                 int64
@@ -23,8 +25,9 @@ type Used struct {
 
 // Usage returns the usage in the record's form.
 func (u *Used) Usage() chat.Usage {
+	cached := policy.AddTokens(policy.AddTokens(u.CachedText, u.CachedImage), u.CachedAudio)
 	return chat.Usage{
-		Input: policy.AddTokens(policy.AddTokens(u.Text, u.Image), u.Audio), Output: u.Output, Final: true, Estimated: u.Estimated,
+		Input: max(policy.AddTokens(policy.AddTokens(u.Text, u.Image), u.Audio)-cached, 0), Cached: cached, Output: u.Output, Final: true, Estimated: u.Estimated,
 	}
 }
 
@@ -78,6 +81,8 @@ func (r *Request) Max(to *policy.Resolution) Used {
 	switch r.Op.Feature { //nolint:exhaustive // the others answer without tokens
 	case policy.ImageGeneration:
 		u.Output = policy.TimesTokens(atLeast(int64(to.MaxOutput), maxOutputTokens), r.images)
+	case policy.Realtime:
+		r.maxOfSession(to, &u)
 	case policy.EndToEndEncryption:
 		u.Output = atLeast(r.output, atLeast(int64(to.MaxOutput), maxOutputTokens))
 	case policy.Speech:
@@ -110,7 +115,12 @@ func (r *Request) Cost(to *policy.Resolution, u *Used) (policy.Pico, error) {
 		if units == nil {
 			units = &policy.UnitPrices{}
 		}
-		cost = p.Input.Cost(u.Text).Plus(orElse(units.ImageInput, p.Input).Cost(u.Image), orElse(units.AudioInput, p.Input).Cost(u.Audio), p.Output.Cost(u.Output))
+		image, audio := orElse(units.ImageInput, p.Input), orElse(units.AudioInput, p.Input)
+		cost = p.Input.Cost(u.Text-u.CachedText).Plus(
+			orElse(p.CachedInput, p.Input).Cost(u.CachedText), image.Cost(u.Image-u.CachedImage), orElse(units.CachedImage, image).Cost(u.CachedImage),
+			audio.Cost(u.Audio-u.CachedAudio), orElse(units.CachedAudio, audio).Cost(u.CachedAudio),
+			p.Output.Cost(u.Output-u.AudioOutput), orElse(units.AudioOutput, p.Output).Cost(u.AudioOutput),
+		)
 	case perSecond:
 		if r.unpriced != "" {
 			return 0, r.unpricedFault(to, r.unpriced)

@@ -133,10 +133,15 @@ func (c *Call) attempt(ctx context.Context, to *policy.Resolution) (*http.Respon
 		return resp, nil, nil
 	}
 	defer upstream.CloseBody(resp)
+	return nil, c.stated(to, resp), nil
+}
+
+// stated returns the failure of an answer that is an error.
+func (c *Call) stated(to *policy.Resolution, resp *http.Response) *upstream.Failure {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, errbody.MaxBody)) // as much as can be read
 	e := errbody.Parse(resp.StatusCode, upstream.HeaderList(resp.Header), c.redactor.Bytes(body))
 	e.Dialect = chat.OpenAI
-	return nil, upstream.Stated(to.Provider, e), nil
+	return upstream.Stated(to.Provider, e)
 }
 
 // forwardedHeaders are the client's headers that are sent to the provider.
@@ -146,10 +151,7 @@ var forwardedHeaders = []string{"accept", "user-agent", "idempotency-key"}
 func (c *Call) request(ctx context.Context, to *policy.Resolution) (*http.Request, *attestation.Proof, error) {
 	at := c.Sink.Endpoint(to.Provider)
 	p := c.View.Config.Provider(to.Provider)
-	name := to.Upstream
-	if name == "" {
-		name = string(to.Model)
-	}
+	name := Upstream(to)
 	relay, _ := p.Adapter.(provider.Relay) // candidates without one were removed by serves
 	call := relay.Relay(c.Op.Endpoint, name, at)
 	proof := (*attestation.Proof)(nil)

@@ -150,6 +150,12 @@ type Protecting interface {
 	Protects()
 }
 
+// Demanding is implemented by layers that must see every request, or every answer, of some callers. Demands returns what an exchange's caller or request
+// demands of it, as in "personal data is masked"; "" for nothing. Such an exchange must not be served in a form that the layer cannot read.
+type Demanding interface {
+	Demands(x *Exchange) string
+}
+
 // Guarding is implemented by layers for which keys may have their own policies (policy.Guards). Guard returns the name of such a policy, and its
 // effect on a caller's requests of a security class.
 type Guarding interface {
@@ -319,6 +325,18 @@ func New(layers ...Layer) *Pipeline {
 		p.layers = append(p.layers, s)
 	}
 	return p
+}
+
+// Demands returns what the layers that an exchange's profile runs must do with it; "" for nothing. Call it for a request that they cannot read.
+func (p *Pipeline) Demands(x *Exchange) string {
+	for i := range p.layers {
+		if d, ok := p.layers[i].Layer.(Demanding); ok && p.layers[i].runs(x) {
+			if what := d.Demands(x); what != "" {
+				return what
+			}
+		}
+	}
+	return ""
 }
 
 // Request runs the layers until one answers or returns an error, or the client has disconnected.

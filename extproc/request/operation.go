@@ -81,6 +81,8 @@ func endpointOf(special policy.Feature) string {
 		return "/v1/audio/speech"
 	case policy.Transcription:
 		return "/v1/audio/transcriptions"
+	case policy.Realtime:
+		return "/v1/realtime"
 	}
 	return ""
 }

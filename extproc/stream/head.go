@@ -162,7 +162,7 @@ func isBare(p string) bool {
 // bareRoots are the paths that SDKs request with a base URL without /v1.
 var bareRoots = []string{
 	"/chat/completions", "/messages", "/models", "/balance", "/cache", "/usage", "/requests", "/schemas",
-	"/responses", "/conversations", "/completions", "/embeddings", "/images", "/audio", "/batches", "/files", "/moderations", "/rerank",
+	"/responses", "/conversations", "/completions", "/embeddings", "/images", "/audio", "/batches", "/files", "/moderations", "/rerank", "/realtime",
 }
 
 // Dialect returns the format of the client, in which it expects errors.

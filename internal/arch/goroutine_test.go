@@ -27,6 +27,7 @@ var goroutines = map[string]struct {
 	"extproc/attempt/do.go":                 {2, "one recovers; one cancels a context"},
 	"extproc/stream/module/timer.go":        {1, "a timer, which closes a channel and has the worker look"},
 	"extproc/stream/coroutine/coroutine.go": {1, "client.Serve recovers"},
+	"extproc/realtime/session.go":           {1, "a timer, which closes a connection"},
 	"extproc/structured/checker.go":         {1, "recovers"},
 	"policy/ledger/ledger.go":               {2, "no barrier: a ledger that panicked must not go on"},
 	"policy/ledger/commit/writer.go":        {1, "no barrier: a ledger that panicked must not go on"},

@@ -17,7 +17,7 @@ var levels = []struct {
 	}},
 	{2, "part", []string{
 		"extproc/api", "extproc/passthrough", "extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health",
-		"extproc/cors", "extproc/upload", "extproc/replay", "extproc/site", "extproc/mcp", "extproc/stream/duplex",
+		"extproc/cors", "extproc/realtime", "extproc/upload", "extproc/replay", "extproc/site", "extproc/mcp", "extproc/stream/duplex",
 	}},
 	{3, "step", []string{"extproc/modality", "extproc/review", "extproc/runtime", "extproc/request", "extproc/dryrun", "extproc/attempt", "extproc/probe", "extproc/endpoint", "extproc/side", "extproc/rounds", "extproc/later", "extproc/report", "extproc/reading", "extproc/funds", "extproc/effects", "extproc/follow", "extproc/hedge", "extproc/ranking", "extproc/toolaccess"}},
 	{4, "server", []string{"extproc", "extproc/stream/*", "xds", "xds/feed"}},

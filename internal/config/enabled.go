@@ -106,7 +106,7 @@ func (p Provider) ofKind(k kind.Kind) Provider {
 func base(k kind.Kind, at URL) Provider {
 	return Provider{
 		Kind: k.Name, Format: k.Format, Endpoints: []URL{at}, CacheControl: k.CacheControl, Responses: k.Responses, CountsTokens: k.CountsTokens,
-		variables: k.Variables,
+		variables: k.Variables, realtime: slices.Contains(k.Endpoints, kind.Realtime),
 		Provider: kind.Provider{
 			ID: policy.ProviderID(k.Name), Traits: k.Traits, Catalog: k.List, Private: k.Private, Broad: k.Broad, ContextEngineering: true,
 		},

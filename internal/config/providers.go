@@ -251,6 +251,12 @@ type Provider struct {
 	E2EEKeys      []string // of its enclave
 
 	variables []string // environment variables for its key
+	realtime  bool
+}
+
+// HasRealtime reports whether the provider may have realtime sessions.
+func (p Provider) HasRealtime() bool {
+	return p.realtime || p.Kind == KindCustom && p.Format != FormatAnthropic && p.Format != FormatGemini
 }
 
 // Demo is the id of the built-in provider that answers if no other is configured.

@@ -83,12 +83,13 @@ const (
 	Speech          Endpoint = "/audio/speech"
 	Transcription   Endpoint = "/audio/transcriptions"
 	Translation     Endpoint = "/audio/translations"
+	Realtime        Endpoint = "/realtime"              // sessions over WebSocket
 	Sealed          Endpoint = "/e2ee/chat/completions" // requests that their senders encrypted for an enclave
 )
 
 // Endpoints returns all of them, in the order of the documentation.
 func Endpoints() []Endpoint {
-	return []Endpoint{Moderations, Rerank, ImageGeneration, ImageEdit, ImageVariation, Speech, Transcription, Translation, Sealed}
+	return []Endpoint{Moderations, Rerank, ImageGeneration, ImageEdit, ImageVariation, Speech, Transcription, Translation, Realtime, Sealed}
 }
 
 // Section defines the keys in the configuration section of a kind of provider.

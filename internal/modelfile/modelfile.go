@@ -105,6 +105,9 @@ type Price struct {
 
 	ImageInput   *policy.Price           `key:"image_input" doc:"Input tokens of images. Without it, as input."`
 	AudioInput   *policy.Price           `key:"audio_input" doc:"Input tokens of audio. Without it, as input."`
+	AudioOutput  *policy.Price           `key:"audio_output" doc:"Output tokens of audio in realtime sessions. Without it, as output."`
+	CachedAudio  *policy.Price           `key:"cached_audio" doc:"Input tokens of audio in the prompt cache, in realtime sessions. Without it, as audio_input."`
+	CachedImage  *policy.Price           `key:"cached_image" doc:"Input tokens of images in the prompt cache, in realtime sessions. Without it, as image_input."`
 	Characters   *policy.Price           `key:"characters" doc:"USD per million characters of text that is spoken."`
 	PerHour      *policy.Micro           `key:"per_hour" doc:"USD per hour of audio, billed by the second."`
 	MinSeconds   int                     `key:"min_seconds" min:"0" max:"3600" doc:"Seconds of audio that a request is billed for at least."`

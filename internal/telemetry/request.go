@@ -23,13 +23,14 @@ const (
 	Transcription                  // speech to text
 	Moderation                     // content classification
 	Rerank                         // document ranking
+	Realtime                       // a realtime session, or one of its responses
 	MCP                            // a message to a server of the Model Context Protocol
 	Unrouted                       // no endpoint was found
 )
 
 // Metered reports whether a provider is paid for the operation.
 func (o Operation) Metered() bool {
-	return o == Chat || o == Embeddings || o >= Images && o <= Rerank
+	return o == Chat || o == Embeddings || o >= Images && o <= Realtime
 }
 
 func (o Operation) String() string {
@@ -56,6 +57,8 @@ func (o Operation) String() string {
 		return "moderation"
 	case Rerank:
 		return "rerank"
+	case Realtime:
+		return "realtime"
 	case MCP:
 		return "mcp"
 	case Unrouted:

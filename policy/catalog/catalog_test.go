@@ -60,7 +60,7 @@ func TestEmbeddedFile(t *testing.T) {
 			t.Errorf("%s writes %d tokens into a window of %d", e.ID, m.MaxOutput, m.Context)
 		}
 	}
-	if got := c.Families(); !slices.Equal(got, []string{"claude", "gpt", "text-embedding", "omni-moderation", "gpt-image", "dall-e", "whisper", "gpt-transcribe", "tts", "flux", "llama-rank", "grok-image", "o", "gemini", "deepseek", "qwen", "llama", "hermes", "glm", "kimi", "gpt-oss"}) {
+	if got := c.Families(); !slices.Equal(got, []string{"claude", "gpt", "text-embedding", "omni-moderation", "gpt-image", "dall-e", "whisper", "gpt-transcribe", "tts", "gpt-realtime", "flux", "llama-rank", "grok-image", "o", "gemini", "deepseek", "qwen", "llama", "hermes", "glm", "kimi", "gpt-oss"}) {
 		t.Errorf("families %q", got)
 	}
 }

@@ -61,6 +61,9 @@ func mergePrice(base, over *modelfile.Price) *modelfile.Price {
 		ServiceTiers: mergeTiers(base.ServiceTiers, over.ServiceTiers),
 		ImageInput:   cmp.Or(over.ImageInput, base.ImageInput),
 		AudioInput:   cmp.Or(over.AudioInput, base.AudioInput),
+		AudioOutput:  cmp.Or(over.AudioOutput, base.AudioOutput),
+		CachedAudio:  cmp.Or(over.CachedAudio, base.CachedAudio),
+		CachedImage:  cmp.Or(over.CachedImage, base.CachedImage),
 		Characters:   cmp.Or(over.Characters, base.Characters),
 		PerHour:      cmp.Or(over.PerHour, base.PerHour),
 		MinSeconds:   cmp.Or(over.MinSeconds, base.MinSeconds),
@@ -187,6 +190,7 @@ func (c *Catalog) nonVendorPrice(p policy.ProviderID, m *modelfile.Model) *model
 	}
 	price := *m.Price
 	price.ServiceTiers, price.PerSearch, price.Hours = nil, nil, nil
+	price.AudioOutput, price.CachedAudio, price.CachedImage = nil, nil, nil
 	price.ImageInput, price.AudioInput, price.Characters, price.PerHour, price.PerImage, price.Images, price.PerMegapixel = nil, nil, nil, nil, nil, nil, nil
 	return &price
 }
@@ -272,11 +276,12 @@ func prices(p *modelfile.Price, cache kind.CacheTerms) policy.Prices {
 
 // unitPrices returns the prices of units other than text tokens; nil if there are none.
 func unitPrices(p *modelfile.Price) *policy.UnitPrices {
-	if p == nil || p.ImageInput == nil && p.AudioInput == nil && p.Characters == nil && p.PerHour == nil && p.PerImage == nil && p.Images == nil && p.PerMegapixel == nil {
+	if p == nil || p.ImageInput == nil && p.AudioInput == nil && p.AudioOutput == nil && p.CachedAudio == nil && p.CachedImage == nil && p.Characters == nil && p.PerHour == nil && p.PerImage == nil && p.Images == nil && p.PerMegapixel == nil {
 		return nil
 	}
 	u := &policy.UnitPrices{
 		NoTokens: p.Input == nil || p.Output == nil, ImageInput: or(p.ImageInput, 0), AudioInput: or(p.AudioInput, 0), Characters: or(p.Characters, 0),
+		AudioOutput: or(p.AudioOutput, 0), CachedAudio: or(p.CachedAudio, 0), CachedImage: or(p.CachedImage, 0),
 		PerHour: orNone(p.PerHour), MinSeconds: int64(p.MinSeconds), PerImage: picodollars(orNone(p.PerImage)),
 		PerMegapixel: picodollars(orNone(p.PerMegapixel)), Steps: int64(p.Steps), Images: make(map[string]policy.Pico, len(p.Images)),
 	}

@@ -38,11 +38,17 @@ func (b *builder) clusters() ([]types.Resource, error) {
 		}
 		out = append(out, sidecar)
 	}
+	if b.RealtimeSocket != "" {
+		out = append(out, b.realtimeServer())
+	}
 	for _, p := range b.Providers {
 		out = append(out,
 			b.provider(p, state.Cluster(p.ID), b.firstFilters(state.Cluster(p.ID))),
 			b.provider(p, state.RetryCluster(p.ID), b.retryFilters(state.RetryCluster(p.ID))),
 		)
+		if p.Realtime && b.RealtimeSocket != "" {
+			out = append(out, b.sessions(p))
+		}
 	}
 	return out, nil
 }
@@ -89,6 +95,26 @@ func hashByAffinity(c *clusterv3.Cluster) {
 	c.LbPolicy = clusterv3.Cluster_RING_HASH
 	c.CommonLbConfig = &clusterv3.Cluster_CommonLbConfig{
 		ConsistentHashingLbConfig: &clusterv3.Cluster_CommonLbConfig_ConsistentHashingLbConfig{HashBalanceFactor: wrapperspb.UInt32(overload)},
+	}
+}
+
+// sessions returns the cluster of a provider's realtime sessions. No script observes them: the gateway does.
+func (b *builder) sessions(p state.Provider) *clusterv3.Cluster {
+	c := b.provider(p, state.RealtimeCluster(p.ID), nil)
+	c.TypedExtensionProtocolOptions = map[string]*anypb.Any{envoy.HTTPOptions: b.Any(upstreamOptions("", []*hcmv3.HttpFilter{b.withoutInternals(nil), b.codec()}))}
+	return c
+}
+
+// realtimeServer returns the cluster of the gateway's own server of realtime sessions.
+func (b *builder) realtimeServer() *clusterv3.Cluster {
+	return &clusterv3.Cluster{
+		Name:                          state.ClusterRealtime,
+		ConnectTimeout:                durationpb.New(b.Timeouts.Connect),
+		CircuitBreakers:               envoy.Breakers(),
+		PerConnectionBufferLimitBytes: wrapperspb.UInt32(connectionBuffer),
+		ClusterDiscoveryType:          &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
+		TypedExtensionProtocolOptions: map[string]*anypb.Any{envoy.HTTPOptions: b.Any(upstreamOptions(state.Unix, nil))},
+		LoadAssignment:                assignment(state.ClusterRealtime, []state.Endpoint{{Scheme: state.Unix, Pipe: b.RealtimeSocket}}),
 	}
 }
 

@@ -115,8 +115,15 @@ func (b *builder) clientManager(name string) *hcmv3.HttpConnectionManager {
 		},
 		LocalReplyConfig: b.localReplies(),
 		AccessLog:        b.accessLog(),
+		// Only the route of realtime sessions is upgraded; see realtimeRoute.
+		UpgradeConfigs: []*hcmv3.HttpConnectionManager_UpgradeConfig{{
+			UpgradeType: webSocket, Enabled: wrapperspb.Bool(false), Filters: []*hcmv3.HttpFilter{b.router()},
+		}},
 	}
 }
+
+// webSocket is the upgrade of realtime sessions, in lower case.
+const webSocket = "websocket"
 
 // noInternalAddresses makes every client external, including loopback, so that Envoy drops the x-envoy- headers that clients send.
 func noInternalAddresses() *hcmv3.HttpConnectionManager_InternalAddressConfig {
@@ -142,6 +149,7 @@ func (b *builder) egressManager() *hcmv3.HttpConnectionManager {
 		DelayedCloseTimeout: durationpb.New(50 * time.Millisecond),
 		MaxRequestHeadersKb: wrapperspb.UInt32(96),
 		LocalReplyConfig:    b.egressReplies(),
+		UpgradeConfigs:      []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: webSocket}},
 		AccessLog:           b.accessLog(),
 	}
 }

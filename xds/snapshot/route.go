@@ -64,7 +64,7 @@ func (b *builder) clientRoutes() *routev3.RouteConfiguration {
 			Domains:                       []string{"*"},
 			IncludeRequestAttemptCount:    true,
 			IncludeAttemptCountInResponse: true,
-			Routes:                        b.pathRoutes(),
+			Routes:                        append(b.realtimeRoutes(), b.pathRoutes()...),
 		}},
 		ValidateClusters: wrapperspb.Bool(false),
 	}
@@ -77,6 +77,37 @@ func (b *builder) everyRequest() map[string]*anypb.Any {
 		return nil
 	}
 	return map[string]*anypb.Any{extProcFilter: b.Any(&routev3.FilterConfig{Config: &anypb.Any{}})}
+}
+
+// realtimePaths matches the paths at which clients open realtime sessions, with any base URL.
+const realtimePaths = "(/v1)*/realtime/?"
+
+// realtimeRoutes returns the route of WebSocket handshakes that open a realtime session: to the gateway's own server, which authenticates them. The
+// filter that calls the sidecar is not in the chain of upgraded requests. A request that is not upgraded, in spite of its header, is answered by the
+// sidecar.
+func (b *builder) realtimeRoutes() []*routev3.Route {
+	if b.RealtimeSocket == "" {
+		return nil
+	}
+	upgrade := &routev3.HeaderMatcher{
+		Name: "upgrade",
+		HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
+			MatchPattern: &matcherv3.StringMatcher_Exact{Exact: webSocket}, IgnoreCase: true,
+		}},
+	}
+	return []*routev3.Route{{
+		Name: "realtime",
+		Match: &routev3.RouteMatch{
+			PathSpecifier: &routev3.RouteMatch_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: realtimePaths}},
+			Headers:       []*routev3.HeaderMatcher{upgrade},
+		},
+		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
+			Timeout:          durationpb.New(0),
+			IdleTimeout:      durationpb.New(0), // the server ends sessions that are too long, and pings
+			ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: state.ClusterRealtime},
+			UpgradeConfigs:   []*routev3.RouteAction_UpgradeConfig{{UpgradeType: webSocket, Enabled: wrapperspb.Bool(true)}},
+		}},
+	}}
 }
 
 // pathRoutes are the routes that the sidecar selects; it answers everything else itself.

@@ -62,13 +62,20 @@ const (
 	NodeID = "bardo"
 )
 
-const retrySuffix = "~retry"
+const (
+	retrySuffix    = "~retry"
+	realtimeSuffix = "~realtime"
+)
 
 // Cluster returns the cluster of a provider's first attempts and egress calls: it sends a request unchanged.
 func Cluster(p policy.ProviderID) string { return string(p) }
 
 // RetryCluster returns the cluster that has the sidecar encode the request for its provider.
 func RetryCluster(p policy.ProviderID) string { return string(p) + retrySuffix }
+
+// RealtimeCluster returns the cluster of a provider's realtime sessions, which speaks HTTP/1.1: a WebSocket handshake over HTTP/2 needs an extension that
+// few servers have.
+func RealtimeCluster(p policy.ProviderID) string { return string(p) + realtimeSuffix }
 
 // ProviderOf returns the provider of a cluster, of either kind.
 func ProviderOf(cluster string) policy.ProviderID {

@@ -9,19 +9,21 @@ import (
 
 // Node has the settings of one Envoy and its sidecar. The Envoy sends them to the control plane when it connects.
 type Node struct {
-	ID            string // unique among the gateway's Envoys; letters, digits, dots and dashes
-	HTTP, HTTPS   string // host:port of the client listeners; "" for none, port 0 for any free one
-	EgressSocket  string // path of the Unix socket through which its sidecar calls providers
-	DemoSocket    string // path of the Unix socket of its sidecar's demo provider; "" for none
-	ExtProc       string // address of its sidecar: unix:///path or host:port
-	ExtProcServer string // name in the sidecar's certificate; "" for clear text
-	SecretDir     string // directory of the files that name its own certificate; needed with ExtProcServer
+	ID             string // unique among the gateway's Envoys; letters, digits, dots and dashes
+	HTTP, HTTPS    string // host:port of the client listeners; "" for none, port 0 for any free one
+	EgressSocket   string // path of the Unix socket through which its sidecar calls providers
+	DemoSocket     string // path of the Unix socket of its sidecar's demo provider; "" for none
+	RealtimeSocket string // path of the Unix socket of its sidecar's server of realtime sessions; "" for none
+	ExtProc        string // address of its sidecar: unix:///path or host:port
+	ExtProcServer  string // name in the sidecar's certificate; "" for clear text
+	SecretDir      string // directory of the files that name its own certificate; needed with ExtProcServer
 }
 
 // At returns the state of one node's Envoy: the shared state with its local settings. secret must be in calls through its egress listener.
 func (s State) At(n Node, secret string) State {
 	s.HTTP, s.HTTPS = n.HTTP, n.HTTPS
 	s.EgressSocket, s.EgressSecret = n.EgressSocket, secret
+	s.RealtimeSocket = n.RealtimeSocket
 	s.ExtProc = Peer{Address: n.ExtProc}
 	if n.ExtProcServer != "" {
 		s.ExtProc.TLS = &TLS{SecretDir: n.SecretDir, ServerName: n.ExtProcServer}
@@ -67,6 +69,9 @@ func (n Node) Validate() error {
 	fail("egress listener", validatePipe(n.EgressSocket))
 	if n.DemoSocket != "" {
 		fail("demo provider", validatePipe(n.DemoSocket))
+	}
+	if n.RealtimeSocket != "" {
+		fail("realtime server", validatePipe(n.RealtimeSocket))
 	}
 	_, err := ParseAddress(n.ExtProc)
 	fail("ext_proc server", err)

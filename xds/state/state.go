@@ -26,6 +26,8 @@ type State struct {
 	EgressSocket string // path of the Unix socket through which the sidecar calls providers
 	EgressSecret string // required in such calls; letters and digits
 
+	RealtimeSocket string // path of the Unix socket of the server of realtime sessions; "": no session can be opened
+
 	ExtProc Peer   // the sidecar; empty with Module
 	Module  bool   // the data path is in Envoy's process, as a dynamic module: no request goes to a sidecar
 	CAPath  string // file of roots for providers' certificates; "" means DefaultCAPath
@@ -45,6 +47,7 @@ type Provider struct {
 	ID        policy.ProviderID // names its clusters. A provider at another address needs another ID, or requests encoded for the old address go to the new one
 	Endpoints []Endpoint
 	Demo      bool // the sidecar's demo provider: its endpoint is local to each node, see State.At
+	Realtime  bool // has realtime sessions
 	Disabled  bool // keeps its clusters, so that requests in flight finish, but has no place in the order
 
 	// Zero means the state's. Envoy replaces a changed cluster, and with it the calls of a module in flight: a provider with another address needs
@@ -138,6 +141,9 @@ func (s State) validateLocal() error {
 		fail(validatePipe(s.EgressSocket), "egress listener")
 		fail(validateSecret(s.EgressSecret), "egress secret")
 	}
+	if s.RealtimeSocket != "" {
+		fail(validatePipe(s.RealtimeSocket), "realtime server")
+	}
 	if !s.Module {
 		fail(s.ExtProc.Validate(), "ext_proc server")
 	}
@@ -224,12 +230,13 @@ func (p Provider) validate() error {
 }
 
 // reserved are the clusters that are not providers.
-var reserved = map[policy.ProviderID]bool{ClusterExtProc: true, ClusterXDS: true}
+var reserved = map[policy.ProviderID]bool{ClusterExtProc: true, ClusterRealtime: true, ClusterXDS: true}
 
 // The clusters of the gateway's own servers.
 const (
-	ClusterExtProc = "bardo_extproc"
-	ClusterXDS     = "bardo_xds"
+	ClusterExtProc  = "bardo_extproc"
+	ClusterRealtime = "bardo_realtime"
+	ClusterXDS      = "bardo_xds"
 )
 
 func validateListen(s string) error {

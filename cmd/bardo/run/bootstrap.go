@@ -56,7 +56,7 @@ func bootstrap(h home.Dir, cfg *config.Config) ([]byte, error) {
 		return nil, err
 	}
 	o := envoy.Options{
-		Node: split.LocalNode(h, cfg, split.Sockets{Extproc: at.extproc, Egress: at.egress, Demo: at.demo}), XDS: peer,
+		Node: split.LocalNode(h, cfg, split.Sockets{Extproc: at.extproc, Egress: at.egress, Demo: at.demo, Realtime: at.realtime}), XDS: peer,
 		AdminSocket: h.Path("envoy-admin.sock"), AdminTCP: settings.Address(cfg.Listen.EnvoyAdmin),
 	}
 	files, err := split.SecretFiles(cfg)

@@ -103,7 +103,7 @@ func newInside(p Parts, h *module.Handover, dir string, calls http.RoundTripper)
 		dataPath:      dataPath{listsChanged: make(chan struct{}, 1), calls: calls},
 		localModels:   localModels{remote: remote.NewClient(in("models"), h.Models)},
 		connections: connections{
-			sockets: sockets{dir: dir, xds: in("xds"), egress: in("egress"), chain: in("chain"), control: module.Socket(dir)},
+			sockets: sockets{dir: dir, xds: in("xds"), egress: in("egress"), chain: in("chain"), realtime: in("realtime"), control: module.Socket(dir)},
 			split:   split.Peers{Node: state.NodeID}, secret: h.Secret,
 		},
 	}
@@ -124,6 +124,11 @@ func (in *Inside) serve() error {
 		return err
 	}
 	in.servers.Go(guard.Again(ctx, func() error { return serveHTTP(ctx, l, in.handler()) }))
+	sessions, err := xds.Listen(ctx, g.sockets.realtime)
+	if err != nil {
+		return err
+	}
+	in.servers.Go(guard.Again(ctx, func() error { return serveHTTP(ctx, sessions, http.HandlerFunc(g.gate.ServeRealtime)) }))
 	in.servers.Go(guard.Again(ctx, func() error { return g.releaseMemory(ctx) }))
 	in.servers.Go(guard.Again(ctx, func() error { return g.watchLists(ctx) }))
 	in.servers.Go(guard.Again(ctx, func() error { return g.applyLists(ctx) }))

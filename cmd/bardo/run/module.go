@@ -108,7 +108,7 @@ func changedInConfig(before, after *config.Config) (ids []policy.ProviderID) {
 
 // childNode returns the local settings of this process's Envoy.
 func (g *gateway) childNode(httpAt, httpsAt string) state.Node {
-	n := state.Node{HTTP: httpAt, HTTPS: httpsAt, EgressSocket: g.sockets.egress, DemoSocket: g.sockets.demo, ExtProc: g.sockets.extproc}
+	n := state.Node{HTTP: httpAt, HTTPS: httpsAt, EgressSocket: g.sockets.egress, DemoSocket: g.sockets.demo, RealtimeSocket: g.sockets.realtime, ExtProc: g.sockets.extproc}
 	if g.module {
 		n.ExtProc = ""
 	}

@@ -33,6 +33,9 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (home.RunIn
 	}
 	if g.data {
 		group.Go(func() error { return g.serveExtproc(ctx) })
+		if err := listenOn(ctx, group, g.sockets.realtime, func(l net.Listener) error { return serveHTTP(ctx, l, http.HandlerFunc(g.gate.ServeRealtime)) }); err != nil {
+			return info, err
+		}
 	}
 	if g.controlPlaneOnly() {
 		if err := g.listenPlane(ctx, group, &info); err != nil {

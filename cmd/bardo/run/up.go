@@ -516,7 +516,7 @@ func (g *gateway) announce(ctx context.Context, info home.RunInfo, out io.Writer
 }
 
 // sockets are the addresses by which the gateway's processes reach each other on this machine.
-type sockets struct{ dir, extproc, xds, egress, demo, control, plane, models, chain string }
+type sockets struct{ dir, extproc, xds, egress, demo, control, plane, models, chain, realtime string }
 
 // openSockets sets the socket paths. With Envoy as a child process they are in a directory of this run; in a split gateway they are where the configuration
 // says, or in the directory of extproc.listen.
@@ -527,7 +527,7 @@ func (g *gateway) openSockets(cfg *config.Config) (remove func(), err error) {
 			return nil, err
 		}
 		in := func(name string) string { return filepath.Join(dir, name+".sock") }
-		g.sockets = sockets{dir: dir, extproc: in("extproc"), xds: in("xds"), egress: in("egress"), demo: in("demo"), control: in("control"), models: in("models"), chain: in("chain")}
+		g.sockets = sockets{dir: dir, extproc: in("extproc"), xds: in("xds"), egress: in("egress"), demo: in("demo"), control: in("control"), models: in("models"), chain: in("chain"), realtime: in("realtime")}
 		g.secret = rand.Text()
 		return remove, nil
 	}
@@ -554,6 +554,6 @@ func splitSockets(h home.Dir, cfg *config.Config) (sockets, error) {
 	}
 	in := func(name string) string { return filepath.Join(dir, name+".sock") }
 	return sockets{
-		dir: dir, extproc: at, xds: string(cfg.XDS.Listen), egress: in("egress"), demo: in("demo"), control: in("control"), plane: h.Path("xds-control.sock"),
+		dir: dir, extproc: at, xds: string(cfg.XDS.Listen), egress: in("egress"), demo: in("demo"), control: in("control"), realtime: in("realtime"), plane: h.Path("xds-control.sock"),
 	}, nil
 }

@@ -75,6 +75,7 @@ var (
 	_ pipeline.Selective  = Layer{}
 	_ pipeline.Responder  = Layer{}
 	_ pipeline.Protecting = Layer{}
+	_ pipeline.Demanding  = Layer{}
 )
 
 // Name is "firewall".
@@ -98,6 +99,16 @@ type state struct {
 }
 
 var slot = pipeline.NewSlot[state]()
+
+// Demands implements pipeline.Demanding.
+func (l Layer) Demands(x *pipeline.Exchange) string {
+	if l.Broken != nil || x.OnlyTools != nil || slices.ContainsFunc(l.Rules, func(r Rule) bool {
+		return r.concerns(x) && r.enforces() && (!l.Shadow || r.always)
+	}) {
+		return "rules for its tools have to be enforced"
+	}
+	return ""
+}
 
 // Applies reports whether a rule applies to the request.
 func (l Layer) Applies(x *pipeline.Exchange) bool {

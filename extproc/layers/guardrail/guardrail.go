@@ -65,6 +65,7 @@ var (
 	_ pipeline.Waiting    = Layer{}
 	_ pipeline.Responder  = Layer{}
 	_ pipeline.Protecting = Layer{}
+	_ pipeline.Demanding  = Layer{}
 )
 
 // Name is "guardrail".
@@ -77,6 +78,16 @@ func (Layer) Profiles() []string { return profiles }
 
 // Protects implements pipeline.Protecting.
 func (Layer) Protects() {}
+
+// Demands implements pipeline.Demanding.
+func (l Layer) Demands(x *pipeline.Exchange) string {
+	for i := range l.Hooks {
+		if h := &l.Hooks[i]; !h.Shadow && (h.Requests || h.Responses) && h.applies(x) {
+			return "the guardrail " + h.Name + " has to inspect it"
+		}
+	}
+	return ""
+}
 
 // Applies reports whether a hook inspects the request or its answer.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
@@ -92,6 +103,11 @@ func (h *Hook) concerns(x *pipeline.Exchange) bool {
 	if x.Request.Op != chat.Generate && !h.Requests { // only generations have answers with texts
 		return false
 	}
+	return h.applies(x)
+}
+
+// applies reports whether the hook is for the exchange's profile, subsystem and key.
+func (h *Hook) applies(x *pipeline.Exchange) bool {
 	return (len(h.Profiles) == 0 || slices.Contains(h.Profiles, x.Profile)) &&
 		(len(h.Subsystems) == 0 || h.Subsystems.Match(x.Hints.Subsystem) || h.Subsystems.Match(x.Intent.Subsystem)) &&
 		(len(h.Keys) == 0 || h.Keys.Match(string(x.Principal.Account)) || x.Principal.Name != "" && h.Keys.Match(x.Principal.Name))

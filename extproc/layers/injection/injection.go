@@ -86,6 +86,7 @@ var (
 	_ pipeline.Selective = Layer{}
 	_ pipeline.Waiting   = Layer{}
 	_ pipeline.Guarding  = Layer{}
+	_ pipeline.Demanding = Layer{}
 )
 
 // Name is "l8".
@@ -115,6 +116,14 @@ func (l Layer) configured(p *policy.Principal) Policies {
 		return PoliciesOf(own, l.User, "")
 	}
 	return l.Policies
+}
+
+// Demands implements pipeline.Demanding.
+func (l Layer) Demands(x *pipeline.Exchange) string {
+	if p := l.configured(&x.Principal); slices.ContainsFunc(p[:], Policy.Waits) {
+		return "injected instructions have to be refused or removed"
+	}
+	return ""
 }
 
 // Guard implements pipeline.Guarding: does is the policy, or the policies by source where they differ.

@@ -58,6 +58,7 @@ var (
 	_ pipeline.Guarding   = Layer{}
 	_ pipeline.Protecting = Layer{}
 	_ pipeline.Waiting    = Layer{}
+	_ pipeline.Demanding  = Layer{}
 )
 
 // Name is "l7".
@@ -93,6 +94,18 @@ func (l Layer) mode(p *policy.Principal, class policy.SecurityClass) Mode {
 // Guard implements pipeline.Guarding.
 func (l Layer) Guard(p *policy.Principal, class policy.SecurityClass) (name, does string) {
 	return "pii", string(l.mode(p, class))
+}
+
+// Demands implements pipeline.Demanding.
+func (l Layer) Demands(x *pipeline.Exchange) string {
+	switch m := l.mode(&x.Principal, x.Hints.SecurityClass); {
+	case x.DirectKey:
+	case m == Mask:
+		return "personal data has to be masked"
+	case m == Block:
+		return "personal data has to be refused"
+	}
+	return ""
 }
 
 // Protects implements pipeline.Protecting: embeddings, legacy completions and the like are sent to providers as well.

@@ -24,7 +24,7 @@ func (a Adapter) Kind() kind.Kind {
 		}},
 		Reasoning: kind.Reasoning{Dialect: "openai"},
 		Endpoints: []kind.Endpoint{
-			kind.Moderations, kind.ImageGeneration, kind.ImageEdit, kind.ImageVariation, kind.Speech, kind.Transcription, kind.Translation,
+			kind.Moderations, kind.ImageGeneration, kind.ImageEdit, kind.ImageVariation, kind.Speech, kind.Transcription, kind.Translation, kind.Realtime,
 		},
 		Traits: kind.Traits{
 			OwnKey: []policy.Feature{policy.BatchAPI, policy.ResponsesAPI},

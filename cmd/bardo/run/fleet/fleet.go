@@ -70,7 +70,7 @@ func (f *Fleet) State(cfg *config.Config, tracker *health.Tracker, now time.Time
 		st.Order = append(st.Order, settings.ClusterID(cfg, enabled[slices.IndexFunc(enabled, func(p config.Provider) bool { return p.ID == id })]))
 	}
 	for _, p := range enabled {
-		sp := state.Provider{ID: settings.ClusterID(cfg, p), Disabled: tracker.Disabled(p.ID)}
+		sp := state.Provider{ID: settings.ClusterID(cfg, p), Realtime: p.HasRealtime(), Disabled: tracker.Disabled(p.ID)}
 		if sp.Demo = p.Kind == config.KindDemo; !sp.Demo {
 			sp.Connect, sp.CAPath, sp.Proxy = cfg.Routing.Timeouts.Connect, cfg.Providers.CAFile, cfg.ProxyOf(&p)
 		}

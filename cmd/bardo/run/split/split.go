@@ -100,12 +100,12 @@ func (p Peers) Secure(l net.Listener) net.Listener {
 }
 
 // Sockets are where this pair's Envoy and sidecar reach each other.
-type Sockets struct{ Extproc, Egress, Demo string }
+type Sockets struct{ Extproc, Egress, Demo, Realtime string }
 
 // LocalNode is the local settings that this pair's Envoy sends to the control plane.
 func LocalNode(h home.Dir, cfg *config.Config, s Sockets) state.Node {
 	n := state.Node{
-		ID: settings.NodeName(cfg), HTTP: settings.Address(cfg.Listen.HTTP), HTTPS: settings.Address(cfg.Listen.HTTPS), EgressSocket: s.Egress, DemoSocket: s.Demo,
+		ID: settings.NodeName(cfg), HTTP: settings.Address(cfg.Listen.HTTP), HTTPS: settings.Address(cfg.Listen.HTTPS), EgressSocket: s.Egress, DemoSocket: s.Demo, RealtimeSocket: s.Realtime,
 		ExtProc: cmp.Or(string(cfg.Extproc.Address), string(config.Socket(s.Extproc).Reachable())),
 	}
 	if settings.ExtprocSecured(cfg) {

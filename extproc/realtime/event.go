@@ -1,0 +1,196 @@
+package realtime
+
+import (
+	"slices"
+	"strings"
+
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// clientForm is the form of clients' events: no member that the gateway or a provider reads occurs twice, in any case. Names in parameters of tools,
+// their arguments, and metadata are chosen by users.
+var clientForm = jsonx.NewForm(
+	"type", "event_id", "session", "response", "item", "audio", "model", "prompt", "tools", "tracing", "include", "input", "output", "transcription",
+	"input_audio_transcription", "turn_detection", "max_output_tokens", "max_response_output_tokens", "conversation", "content", "role", "id", "text",
+	"instructions", "modalities", "output_modalities", "truncation", "tool_choice", "image_url", "call_id", "name", "server_url", "connector_id",
+).Add(nil, "parameters", "metadata", "variables")
+
+// clientEvents are the events that clients may send, those of OpenAI's reference. Others are refused: what they would cost is unknown.
+var clientEvents = []string{
+	appendAudio, updateSession, createResponse, "input_audio_buffer.commit", "input_audio_buffer.clear", "conversation.item.create",
+	"conversation.item.retrieve", "conversation.item.truncate", "conversation.item.delete", "response.cancel", "output_audio_buffer.clear",
+}
+
+const (
+	appendAudio    = "input_audio_buffer.append"
+	updateSession  = "session.update"
+	createResponse = "response.create"
+)
+
+// clientEvent is an event from a client.
+type clientEvent struct {
+	kind  string
+	id    string // as set by the client; "" for none
+	added tokens // what it adds to the conversation at most
+}
+
+// tokens are an upper bound and an estimate of tokens. The bound counts each byte of text as a token.
+type tokens struct{ most, text, audio int64 }
+
+func (t *tokens) add(n tokens) {
+	t.most, t.text, t.audio = t.most+n.most, t.text+n.text, t.audio+n.audio
+}
+
+func (t *tokens) sub(n tokens) {
+	t.most, t.text, t.audio = t.most-n.most, t.text-n.text, t.audio-n.audio
+}
+
+// Audio is at most one token for 100 ms of input, and for 50 ms of output. It has 8,000 bytes a second as G.711, and 48,000 as PCM, the default.
+const (
+	leastAudioBytes  = 800  // of an input token
+	usualAudioBytes  = 4800 // of an input token
+	usualSpeechBytes = 2400 // of an output token
+	bytesPerToken    = 4    // of text
+	slackPerEvent    = 16   // tokens around the content of an event
+)
+
+// decoded returns the bytes of a number of base64 characters.
+func decoded(n int64) int64 { return n / 4 * 3 }
+
+// parseClient parses a client's event for a session with a model, by its provider's name. The error is a fault, for an event that may not be sent; the
+// event has what is known of it then.
+func parseClient(b []byte, model string) (e clientEvent, err error) {
+	doc, err := clientForm.Scan(b)
+	if err != nil {
+		return e, fault.Newf(fault.InvalidRequest, "the event cannot be read: %s", err)
+	}
+	e.kind, _ = doc.Get("type").Str()
+	e.id, _ = doc.Get("event_id").Str()
+	if !slices.Contains(clientEvents, e.kind) {
+		return e, refuse("type", "events of type %q are not supported", fault.Clip(e.kind))
+	}
+	n := int64(len(b))
+	if audio := int64(len(doc.Get("audio").Raw)); e.kind == appendAudio {
+		size := decoded(audio)
+		e.added = tokens{most: size/leastAudioBytes + slackPerEvent, audio: size / usualAudioBytes}
+		return e, nil
+	}
+	e.added = tokens{most: n, text: n / bytesPerToken}
+	switch e.kind {
+	case updateSession:
+		return e, checkSession(doc.Get("session"), "session", model)
+	case createResponse:
+		return e, checkSession(doc.Get("response"), "response", model)
+	}
+	return e, nil
+}
+
+// refuse returns the fault of a member of an event that the gateway does not send on.
+func refuse(param, format string, args ...any) error {
+	f := fault.Newf(fault.InvalidRequest, format, args...)
+	f.Param = param
+	return f
+}
+
+// checkSession refuses the settings of a session or a response that would cause calls that are not charged, or reach what the caller may not reach.
+func checkSession(v jsonx.Value, at, model string) error {
+	if v.IsNull() {
+		return nil
+	}
+	if v.Kind() != jsonx.Object {
+		return refuse(at, "%s must be an object", at)
+	}
+	if kind := v.Get("type"); !kind.IsNull() && !kind.Equal("realtime") {
+		return refuse(at+".type", "sessions of this type are not supported: the type is realtime")
+	}
+	if m := v.Get("model"); !m.IsNull() && !m.Equal(model) {
+		return refuse(at+".model", "the model of a session cannot be changed: open another with the model in its address")
+	}
+	for _, path := range [...][]string{{"prompt"}, {"tracing"}, {"input_audio_transcription"}, {"audio", "input", "transcription"}} {
+		member := v
+		for _, name := range path {
+			member = member.Get(name)
+		}
+		if !member.IsNull() {
+			name := strings.Join(append([]string{at}, path...), ".")
+			return refuse(name, "%s is not supported by this gateway", name)
+		}
+	}
+	for _, tool := range v.Get("tools").Each {
+		if kind := tool.Get("type"); !kind.Equal("function") {
+			return refuse(at+".tools", "tools of realtime sessions are functions: the provider would call others by itself")
+		}
+	}
+	return nil
+}
+
+// Usage is the usage of a response, in tokens. The cached ones are part of the others, and AudioOutput is part of Output.
+type Usage struct {
+	Text, Audio, Image, Output           int64
+	CachedText, CachedAudio, CachedImage int64
+	AudioOutput                          int64
+	Estimated                            bool // by the gateway: the provider reported none
+}
+
+// serverEvent is an event from a provider, as far as the gateway reads it.
+type serverEvent struct {
+	kind     string
+	response string // id of the response
+	failed   bool   // status of a response that is done
+	outside  bool   // the response is not part of the session's conversation
+	usage    *Usage // of a response that is done; nil if none is reported
+	text     int64  // bytes of text in a delta
+	speech   int64  // bytes of audio in a delta
+}
+
+// parseServer parses a provider's event. What cannot be parsed is an event without a type.
+func parseServer(b []byte) (e serverEvent) {
+	v, err := jsonx.Parse(b)
+	if err != nil || v.Kind() != jsonx.Object {
+		return e
+	}
+	e.kind, _ = v.Get("type").Str()
+	switch {
+	case e.kind == "response.created" || e.kind == "response.done":
+		r := v.Get("response")
+		e.response, _ = r.Get("id").Str()
+		e.failed = r.Get("status").Equal("failed")
+		conversation := r.Get("conversation_id")
+		e.outside = conversation.Exists() && conversation.IsNull()
+		if u := r.Get("usage"); e.kind == "response.done" && u.Kind() == jsonx.Object {
+			e.usage = usageOf(u)
+		}
+	case strings.HasPrefix(e.kind, "response.") && strings.HasSuffix(e.kind, ".delta"):
+		e.response, _ = v.Get("response_id").Str()
+		if n := int64(len(v.Get("delta").Raw)); strings.HasSuffix(e.kind, "audio.delta") {
+			e.speech = decoded(n)
+		} else {
+			e.text = n
+		}
+	}
+	return e
+}
+
+// usageOf reads the usage of a response. Tokens without details are text.
+func usageOf(u jsonx.Value) *Usage {
+	in, out := u.Get("input_token_details"), u.Get("output_token_details")
+	cached := in.Get("cached_tokens_details")
+	n := &Usage{
+		Audio: count(in.Get("audio_tokens")), Image: count(in.Get("image_tokens")), Output: count(u.Get("output_tokens")), AudioOutput: count(out.Get("audio_tokens")),
+		CachedAudio: count(cached.Get("audio_tokens")), CachedImage: count(cached.Get("image_tokens")),
+	}
+	n.Text = max(count(u.Get("input_tokens"))-n.Audio-n.Image, count(in.Get("text_tokens")))
+	n.Output = max(n.Output, n.AudioOutput+count(out.Get("text_tokens")))
+	n.CachedAudio, n.CachedImage = min(n.CachedAudio, n.Audio), min(n.CachedImage, n.Image)
+	n.CachedText = min(max(count(in.Get("cached_tokens"))-n.CachedAudio-n.CachedImage, 0), n.Text)
+	return n
+}
+
+// maxCount bounds a reported number of tokens, so that sums do not overflow.
+const maxCount = 1 << 40
+
+func count(v jsonx.Value) int64 {
+	n, _ := v.Int()
+	return min(max(n, 0), maxCount)
+}

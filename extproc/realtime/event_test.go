@@ -1,0 +1,120 @@
+package realtime
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/internal/fault"
+)
+
+func TestEventsThatCauseUnknownCostsAreNotSentOn(t *testing.T) {
+	for _, row := range []struct{ name, event, param string }{
+		{"no JSON", `{`, ""},
+		{"an array", `[]`, ""},
+		{"no type", `{}`, "type"},
+		{"an unknown type", `{"type":"transcription_session.update"}`, "type"},
+		{"two types", `{"type":"input_audio_buffer.append","type":"response.create"}`, ""},
+		{"a type in another case", `{"type":"input_audio_buffer.clear","Type":"response.create"}`, ""},
+		{"two sessions", `{"type":"session.update","session":{},"session":{"prompt":{}}}`, ""},
+		{"no session", `{"type":"session.update","session":[]}`, "session"},
+		{"another kind of session", `{"type":"session.update","session":{"type":"transcription"}}`, "session.type"},
+		{"another model", `{"type":"session.update","session":{"type":"realtime","model":"gpt-other"}}`, "session.model"},
+		{"a model with two spellings", `{"type":"session.update","session":{"model":"m","Model":"gpt-other"}}`, ""},
+		{"transcription", `{"type":"session.update","session":{"audio":{"input":{"transcription":{"model":"whisper-1"}}}}}`, "session.audio.input.transcription"},
+		{"transcription, in the older form", `{"type":"session.update","session":{"input_audio_transcription":{}}}`, "session.input_audio_transcription"},
+		{"a stored prompt", `{"type":"response.create","response":{"prompt":{"id":"p"}}}`, "response.prompt"},
+		{"a tool of a server", `{"type":"response.create","response":{"tools":[{"type":"function"},{"type":"mcp","server_url":"https://x"}]}}`, "response.tools"},
+	} {
+		_, err := parseClient([]byte(row.event), "m")
+		f := fault.From(err)
+		if err == nil || f.Kind != fault.InvalidRequest || f.Param != row.param {
+			t.Errorf("%s: %v, param %q", row.name, err, f.Param)
+		}
+	}
+	for _, event := range []string{
+		`{"type":"session.update","session":{"type":"realtime","model":"m","tools":[{"type":"function","parameters":{"Type":1,"type":2}}],"prompt":null}}`,
+		`{"type":"response.create"}`, `{"type":"response.create","response":null}`, `{"type":"response.cancel","response_id":"r"}`,
+	} {
+		if _, err := parseClient([]byte(event), "m"); err != nil {
+			t.Errorf("%s: %v", event, err)
+		}
+	}
+}
+
+func TestTheBoundOfAnEventCoversItsTokens(t *testing.T) {
+	second := base64.StdEncoding.EncodeToString(make([]byte, 8000)) // of G.711: 10 tokens
+	for event, least := range map[string]int64{
+		fmt.Sprintf(`{"type":"input_audio_buffer.append","audio":%q}`, second):                     10,
+		`{"type":"conversation.item.create","item":{"content":[{"text":"日本語"}]}}`:                  3,
+		`{"type":"session.update","session":{"instructions":"` + strings.Repeat("a ", 500) + `"}}`: 1000,
+	} {
+		if e, err := parseClient([]byte(event), "m"); err != nil || e.added.most < least || e.added.text+e.added.audio > e.added.most {
+			t.Errorf("%.60s: %+v, %v", event, e.added, err)
+		}
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for event, want := range map[string]Usage{
+		`{"usage":{"input_tokens":100,"output_tokens":30,"input_token_details":{"text_tokens":60,"audio_tokens":30,"image_tokens":10,"cached_tokens":48,
+			"cached_tokens_details":{"text_tokens":40,"audio_tokens":8,"image_tokens":0}},"output_token_details":{"text_tokens":10,"audio_tokens":20}}}`: {
+			Text: 60, Audio: 30, Image: 10, Output: 30, CachedText: 40, CachedAudio: 8, AudioOutput: 20,
+		},
+		`{"usage":{"input_tokens":7,"output_tokens":2}}`:                                                                    {Text: 7, Output: 2},
+		`{"usage":{"input_tokens":-7,"output_tokens":1e30,"input_token_details":{"cached_tokens":9}}}`:                      {},
+		`{"usage":{"input_tokens":5,"input_token_details":{"cached_tokens":9,"cached_tokens_details":{"audio_tokens":3}}}}`: {Text: 5, CachedText: 5},
+	} {
+		e := parseServer([]byte(`{"type":"response.done","response":` + event[:len(event)-1] + `,"id":"r","status":"completed"}}`))
+		if e.usage == nil || *e.usage != want || e.response != "r" {
+			t.Errorf("%s: %+v", event, e.usage)
+		}
+	}
+}
+
+func TestModelOf(t *testing.T) {
+	if m, err := ModelOf("model=gpt%2Drealtime"); m != "gpt-realtime" || err != nil {
+		t.Error(m, err)
+	}
+	for _, query := range []string{"", "model=", "model=a&model=b", "model=a&call_id=c", "%zz", "intent=transcription"} {
+		if _, err := ModelOf(query); fault.From(err).Kind != fault.InvalidRequest {
+			t.Errorf("%q: %v", query, err)
+		}
+	}
+}
+
+func TestKeysOfBrowsers(t *testing.T) {
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/realtime?model=m", nil)
+	r.Header.Set("Sec-WebSocket-Protocol", "realtime, openai-insecure-api-key.k1")
+	if hd := Head(r); hd.Header.Get("authorization") != "Bearer k1" || hd.Header.Has("sec-websocket-protocol") || hd.Path != "/v1/realtime" || hd.Query != "model=m" {
+		t.Errorf("%+v", hd)
+	}
+	r.Header.Set("Authorization", "Bearer k2")
+	if hd := Head(r); hd.Header.Get("authorization") != "Bearer k2" {
+		t.Errorf("%+v", hd)
+	}
+}
+
+// FuzzEvents: no event of either side is fatal, and what is read of it is within bounds.
+func FuzzEvents(f *testing.F) {
+	f.Add([]byte(`{"type":"session.update","session":{"tools":[{"type":"function"}],"audio":{"input":{"transcription":null}}}}`))
+	f.Add([]byte(`{"type":"response.done","response":{"id":"r","usage":{"input_tokens":5,"output_token_details":{"audio_tokens":9}}}}`))
+	f.Add([]byte(`{"type":"response.output_audio.delta","response_id":"r","delta":"AAAA"}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, err := parseClient(b, "m")
+		if err == nil && (e.added.most < 0 || e.added.most > int64(len(b))+slackPerEvent || e.added.text+e.added.audio > e.added.most) {
+			t.Errorf("%+v", e)
+		}
+		s := parseServer(b)
+		if s.text < 0 || s.speech < 0 || s.text+s.speech > int64(len(b)) {
+			t.Errorf("%+v", s)
+		}
+		if u := s.usage; u != nil && (min(u.Text, u.Audio, u.Image, u.Output, u.CachedText, u.CachedAudio, u.CachedImage, u.AudioOutput) < 0 ||
+			u.CachedText > u.Text || u.CachedAudio > u.Audio || u.CachedImage > u.Image || u.AudioOutput > u.Output) {
+			t.Errorf("%+v", u)
+		}
+	})
+}

@@ -1,0 +1,516 @@
+// Package realtime relays realtime sessions in the format of OpenAI's Realtime API: JSON events over a WebSocket, between a client and a provider. Events
+// pass unchanged. The package reads from them when responses begin and end and what they use; an Account reserves and charges the money. It knows nothing
+// of keys, prices or Envoy.
+package realtime
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/guard"
+)
+
+// Account is the money of one session. Its methods are called one at a time. Their errors are faults.
+type Account interface {
+	// Prepare makes n responses possible that read at most context tokens each, in addition to those that have begun: it admits them and reserves their
+	// highest cost. A failed call may have made fewer possible.
+	Prepare(ctx context.Context, n int, context int64) error
+	// Begin notes that a response began, which uses up a prepared one. If none is prepared it returns an error, and the response is charged nonetheless.
+	Begin(ctx context.Context, id string) error
+	// Done charges for a response that has begun.
+	Done(ctx context.Context, id string, u *Usage, how Outcome) error
+	// Check returns why the session must end now, or nil.
+	Check(ctx context.Context) error
+	// Error returns the object of an error in the format of the API.
+	Error(f *fault.Fault) json.RawMessage
+}
+
+// Outcome is how a response ended.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Complete  Outcome = iota // the provider reported its end
+	Failed                   // the provider reported that it failed
+	Cancelled                // the session ended during it
+	Cut                      // the provider's connection broke during it
+)
+
+// Limits of sessions.
+const (
+	MaxMessage   = 32 << 20 // bytes of one message: OpenAI's largest is 15 MiB of audio, as base64
+	MaxAge       = time.Hour
+	maxResponses = 16 // begun, or asked for, at the same time
+)
+
+// The timing of sessions.
+const (
+	checkEvery  = 250 * time.Millisecond // of draining and of the key
+	pingEvery   = 20 * time.Second
+	pongTimeout = 2 * time.Minute // it may have to wait for a slow peer
+	stallLimit  = 2 * time.Minute // until a message that a peer does not read ends the session
+	drainTime   = 3 * time.Second // of responses in progress when the gateway is stopped
+	settleTime  = 2 * time.Second // until a provider reports the usage of a response that was cancelled
+	goodbyeTime = 2 * time.Second // of an error event that ends the session
+)
+
+// Session is one session. Its fields are set before Run.
+type Session struct {
+	Client   *websocket.Conn
+	Provider *websocket.Conn
+	Model    string // by the provider's name
+	Account  Account
+	MaxAge   time.Duration
+
+	mu      sync.Mutex // guards the fields below, and calls of Account
+	base    tokens     // in the conversation, as reported with the last response
+	added   tokens     // since then
+	asked   int        // responses that the client has asked for and that have not begun
+	active  map[string]*response
+	done    chan struct{} // closed, and replaced, whenever a response is done
+	silent  bool          // nothing is passed on to the client any more
+	stopped bool          // no event is passed on to the provider any more
+}
+
+// response is a response in progress.
+type response struct {
+	before       tokens // added to the conversation when it began
+	input        tokens // that it reads
+	text, speech int64  // bytes that have arrived
+}
+
+// ending is why a session ends.
+type ending struct {
+	code   websocket.StatusCode
+	reason string
+	fault  *fault.Fault // sent to the client as an error event; nil: none
+	cut    bool         // the provider's connection broke
+}
+
+// refused is the ending of a session that may not go on.
+func refused(err error) ending {
+	f := fault.From(err)
+	code := websocket.StatusPolicyViolation
+	switch {
+	case f.Kind == fault.Unavailable && errors.Is(err, ErrDraining):
+		code = websocket.StatusGoingAway
+	case f.HTTPStatus() >= 500:
+		code = websocket.StatusInternalError
+	}
+	return ending{code: code, reason: string(f.Kind), fault: f}
+}
+
+// ErrDraining is the cause of the fault of sessions that end because the gateway is stopped.
+var ErrDraining = errors.New("the gateway is draining")
+
+// Run relays until one side disconnects, ctx is done, the session is too old, or the account refuses it. It closes both connections and charges for
+// responses in progress before it returns.
+func (s *Session) Run(ctx context.Context) {
+	s.active, s.done = map[string]*response{}, make(chan struct{})
+	s.Client.SetReadLimit(MaxMessage)
+	s.Provider.SetReadLimit(MaxMessage)
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	ends := make(chan ending, 1)
+	report := func(e ending) {
+		select {
+		case ends <- e:
+		default: // the first one counts
+		}
+	}
+	var tasks sync.WaitGroup
+	start := func(f func(context.Context) ending) {
+		tasks.Add(1)
+		guard.Go(func() {
+			defer tasks.Done()
+			e := ending{code: websocket.StatusInternalError, reason: string(fault.Internal)} // of a panic
+			defer func() { report(e) }()
+			e = f(running)
+		})
+	}
+	providerEnded := make(chan struct{})
+	start(s.fromClient)
+	start(func(ctx context.Context) ending {
+		defer close(providerEnded)
+		return s.fromProvider(ctx, report)
+	})
+	start(s.watch)
+	var e ending
+	select {
+	case e = <-ends:
+	case <-ctx.Done():
+		e = ending{code: websocket.StatusGoingAway, reason: "shutdown"}
+	}
+	s.end(running, e, providerEnded)
+	cancel()
+	tasks.Wait()
+	s.chargeRest(context.WithoutCancel(ctx), e.cut)
+}
+
+// end tells the client and the provider that the session ends, and waits for the usage of responses in progress.
+func (s *Session) end(ctx context.Context, e ending, providerEnded chan struct{}) {
+	s.mu.Lock()
+	s.silent, s.stopped = true, true
+	s.mu.Unlock()
+	n, done := s.inProgress()
+	var told sync.WaitGroup
+	told.Add(1)
+	guard.Go(func() {
+		defer told.Done()
+		if e.fault != nil {
+			out, cancel := context.WithTimeout(ctx, goodbyeTime)
+			_ = s.Client.Write(out, websocket.MessageText, s.errorEvent(e.fault, "")) // the client may be gone
+			cancel()
+		}
+		s.close(s.Client, e)
+	})
+	late := time.NewTimer(settleTime)
+	defer late.Stop()
+	if n > 0 {
+		out, cancel := context.WithTimeout(ctx, settleTime)
+		_ = s.Provider.Write(out, websocket.MessageText, []byte(`{"type":"response.cancel"}`)) // without it, what arrived is estimated
+		cancel()
+	}
+	for n > 0 {
+		select {
+		case <-done:
+			n, done = s.inProgress()
+		case <-providerEnded:
+			n = 0
+		case <-late.C:
+			n = 0
+		}
+	}
+	s.close(s.Provider, ending{code: websocket.StatusNormalClosure})
+	told.Wait()
+}
+
+// close closes a connection by a handshake; without an answer in time, at once.
+func (s *Session) close(c *websocket.Conn, e ending) {
+	late := time.AfterFunc(goodbyeTime, func() { _ = c.CloseNow() })
+	defer late.Stop()
+	_ = c.Close(e.code, e.reason) // it may be closed
+}
+
+// chargeRest charges for the responses whose end was not reported.
+func (s *Session) chargeRest(ctx context.Context, cut bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	how := Cancelled
+	if cut {
+		how = Cut
+	}
+	for id, r := range s.active {
+		_ = s.Account.Done(ctx, id, r.estimate(), how) // it logs its errors
+		delete(s.active, id)
+	}
+}
+
+// estimate is the usage of a response that was interrupted: its input, and the part of the answer that arrived.
+func (r *response) estimate() *Usage {
+	speech := (r.speech + usualSpeechBytes - 1) / usualSpeechBytes
+	return &Usage{Text: r.input.text, Audio: r.input.audio, Output: (r.text+bytesPerToken-1)/bytesPerToken + speech, AudioOutput: speech, Estimated: true}
+}
+
+// inProgress returns the number of responses in progress, and a channel that is closed when one of them is done.
+func (s *Session) inProgress() (n int, done chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.active), s.done
+}
+
+// watch pings both sides, so that neither they nor proxies in between end a silent session, and ends it when it must.
+func (s *Session) watch(ctx context.Context) ending {
+	check, ping, age := time.NewTicker(checkEvery), time.NewTicker(pingEvery), time.NewTimer(s.MaxAge)
+	defer check.Stop()
+	defer ping.Stop()
+	defer age.Stop()
+	lost := make(chan struct{}, 1)
+	var pinging sync.WaitGroup
+	defer pinging.Wait()
+	var drainBy time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return ending{code: websocket.StatusNormalClosure}
+		case <-age.C:
+			return ending{code: websocket.StatusNormalClosure, reason: "session_expired", fault: fault.Newf(fault.RequestTimeout, "the session has reached its maximum duration of %s", s.MaxAge)}
+		case <-lost:
+			return ending{code: websocket.StatusGoingAway, reason: "ping_timeout"}
+		case <-ping.C:
+			for _, c := range [...]*websocket.Conn{s.Client, s.Provider} {
+				pinging.Add(1)
+				guard.Go(func() {
+					defer pinging.Done()
+					ctx, cancel := context.WithTimeout(ctx, pongTimeout)
+					defer cancel()
+					if err := c.Ping(ctx); err != nil && ctx.Err() != nil {
+						select {
+						case lost <- struct{}{}:
+						default:
+						}
+					}
+				})
+			}
+		case now := <-check.C:
+			s.mu.Lock()
+			err, n := s.Account.Check(ctx), len(s.active)
+			s.mu.Unlock()
+			if err == nil {
+				continue
+			}
+			if drainBy.IsZero() {
+				drainBy = now.Add(drainTime)
+			}
+			if n == 0 || !errors.Is(err, ErrDraining) || !now.Before(drainBy) {
+				return refused(err)
+			}
+		}
+	}
+}
+
+// fromClient passes the client's events on.
+func (s *Session) fromClient(ctx context.Context) ending {
+	for {
+		kind, b, err := s.Client.Read(ctx)
+		if err != nil {
+			return ending{code: closedWith(err, websocket.StatusNormalClosure)}
+		}
+		if kind != websocket.MessageText {
+			return ending{code: websocket.StatusUnsupportedData, reason: "events are text"}
+		}
+		e, err := parseClient(b, s.Model)
+		if err == nil {
+			err = s.admit(ctx, &e)
+		}
+		if err != nil {
+			f := fault.From(err)
+			if f.Kind != fault.InvalidRequest && f.Kind != fault.RateLimited {
+				return refused(err)
+			}
+			if err := s.write(ctx, s.Client, s.errorEvent(f, e.id)); err != nil {
+				return ending{code: websocket.StatusGoingAway}
+			}
+			continue
+		}
+		if err := s.write(ctx, s.Provider, b); err != nil {
+			return ending{code: websocket.StatusInternalError, reason: string(fault.Upstream), cut: true}
+		}
+	}
+}
+
+// closedWith returns the code to close with after a connection ended with an error.
+func closedWith(err error, otherwise websocket.StatusCode) websocket.StatusCode {
+	switch code := websocket.CloseStatus(err); code {
+	case -1, websocket.StatusNoStatusRcvd, websocket.StatusAbnormalClosure, websocket.StatusTLSHandshake:
+		return otherwise
+	default:
+		return code
+	}
+}
+
+// write sends a message. A peer that reads slowly holds back the other one; a message that it does not read at all ends the session.
+func (s *Session) write(ctx context.Context, c *websocket.Conn, b []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, stallLimit)
+	defer cancel()
+	return c.Write(ctx, websocket.MessageText, b)
+}
+
+// admit reserves what may follow from a client's event. While money is missing and a response is in progress it waits: the reservation of that one may be
+// higher than its cost.
+func (s *Session) admit(ctx context.Context, e *clientEvent) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	asks := e.kind == createResponse
+	if asks && s.asked+len(s.active) >= maxResponses {
+		return fault.Newf(fault.InvalidRequest, "%d responses are in progress or asked for: wait for one of them", maxResponses)
+	}
+	s.added.add(e.added)
+	if asks {
+		s.asked++
+	}
+	for {
+		if s.stopped {
+			return fault.New(fault.Unavailable, "the session has ended", context.Canceled)
+		}
+		err := s.prepare(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case fault.From(err).Kind == fault.RateLimited:
+			if !asks {
+				return nil // Begin refuses what follows
+			}
+			s.asked--
+			return err
+		case len(s.active) == 0:
+			return err
+		}
+		if err := s.awaitDone(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// awaitDone waits until a response is done; the caller holds mu.
+func (s *Session) awaitDone(ctx context.Context) error {
+	done := s.done
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fault.New(fault.Unavailable, "the session has ended", ctx.Err())
+	}
+}
+
+// prepare prepares the responses that the client asked for, and at least the one that the provider may begin when it hears the end of speech. The caller
+// holds mu.
+func (s *Session) prepare(ctx context.Context) error {
+	return s.Account.Prepare(ctx, max(s.asked, 1), s.base.most+s.added.most)
+}
+
+// fromProvider passes the provider's events on, and charges for responses before their last event is passed on. After the session's end it only reads.
+func (s *Session) fromProvider(ctx context.Context, report func(ending)) ending {
+	for {
+		kind, b, err := s.Provider.Read(ctx)
+		if err != nil {
+			code := closedWith(err, websocket.StatusInternalError)
+			e := ending{code: code, reason: string(fault.Upstream), cut: true}
+			if code == websocket.StatusInternalError {
+				e.fault = fault.New(fault.Upstream, "the provider ended the session", err)
+			}
+			return e
+		}
+		var end error
+		if kind == websocket.MessageText {
+			end = s.note(ctx, b)
+		}
+		s.mu.Lock()
+		silent := s.silent
+		s.mu.Unlock()
+		if silent {
+			continue
+		}
+		if err := s.pass(ctx, kind, b); err != nil {
+			report(ending{code: websocket.StatusGoingAway})
+			s.mu.Lock()
+			s.silent = true
+			s.mu.Unlock()
+		}
+		if end != nil {
+			report(refused(end))
+		}
+	}
+}
+
+// pass sends a provider's message to the client.
+func (s *Session) pass(ctx context.Context, kind websocket.MessageType, b []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, stallLimit)
+	defer cancel()
+	return s.Client.Write(ctx, kind, b)
+}
+
+// note reads what a provider's event says of responses. The error ends the session, after the event.
+func (s *Session) note(ctx context.Context, b []byte) error {
+	e := parseServer(b)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case e.kind == "response.created":
+		return s.began(ctx, e.response)
+	case e.kind == "response.done":
+		return s.ended(ctx, &e)
+	case e.kind == "error":
+		s.asked = max(s.asked-1, 0) // it may be the answer to response.create; one response stays prepared in any case
+	case e.response != "":
+		if r := s.active[e.response]; r != nil {
+			r.text, r.speech = r.text+e.text, r.speech+e.speech
+		}
+	}
+	return nil
+}
+
+// began notes that a response began, and prepares the next one. If that fails, the session ends when the response is done. The caller holds mu.
+func (s *Session) began(ctx context.Context, id string) error {
+	if s.active[id] != nil {
+		return nil
+	}
+	r := &response{before: s.added, input: s.base}
+	r.input.add(s.added)
+	s.active[id], s.asked = r, max(s.asked-1, 0)
+	if err := s.Account.Begin(ctx, id); err != nil {
+		return err
+	}
+	if !s.stopped {
+		_ = s.prepare(ctx) // tried again when the response is done
+	}
+	return nil
+}
+
+// ended charges for a response. The caller holds mu.
+func (s *Session) ended(ctx context.Context, e *serverEvent) error {
+	r := s.active[e.response]
+	if r == nil {
+		return nil
+	}
+	u, how := e.usage, Complete
+	if u == nil {
+		u = r.estimate()
+	}
+	switch {
+	case s.stopped:
+		how = Cancelled
+	case e.failed:
+		how = Failed
+	}
+	err := s.Account.Done(ctx, e.response, u, how)
+	delete(s.active, e.response)
+	if !e.outside && e.usage != nil {
+		s.added.sub(r.before)
+		s.base = tokens{text: max(s.base.text, u.Text+u.Image+u.Output-u.AudioOutput), audio: max(s.base.audio, u.Audio+u.AudioOutput)}
+		s.base.most = s.base.text + s.base.audio
+		for _, other := range s.active { // what they had read is in base now
+			other.before.sub(r.before)
+		}
+	}
+	close(s.done)
+	s.done = make(chan struct{})
+	if err != nil || s.stopped {
+		return err
+	}
+	if err := s.prepare(ctx); err != nil && len(s.active) == 0 && fault.From(err).Kind != fault.RateLimited {
+		return err
+	}
+	return nil
+}
+
+// errorEvent returns the event of an error; cause is the id of the client's event, "" for none.
+func (s *Session) errorEvent(f *fault.Fault, cause string) []byte {
+	body := map[string]json.RawMessage{}
+	s.mu.Lock()
+	err := json.Unmarshal(s.Account.Error(f), &body)
+	s.mu.Unlock()
+	if err != nil {
+		body = map[string]json.RawMessage{"type": []byte(`"server_error"`), "message": []byte(`"the session ended in an error"`)}
+	}
+	id := []byte("null")
+	if cause != "" {
+		id, _ = json.Marshal(cause) // a string always marshals
+	}
+	body["event_id"] = id
+	out, _ := json.Marshal(struct {
+		Type    string                     `json:"type"`
+		EventID string                     `json:"event_id"`
+		Error   map[string]json.RawMessage `json:"error"`
+	}{"error", "event_" + rand.Text(), body}) // raw messages that were unmarshalled
+	return out
+}
