@@ -125,8 +125,12 @@ func (l *edgeLab) calls() (n int) {
 // cache. The origin, to which all its callers are one, has no cache for them: they would share answers.
 func TestE06AnEdgeAnswersAlone(t *testing.T) {
 	t.Parallel()
-	l := startEdge(t, fmt.Sprintf("models: {dir: %s}\npipeline: {semantic: on, semantic_timeout: 20s, injection: {policy: block, timeout: 20s}}\n", modeltest.Dir(t)))
+	l := startEdge(t, fmt.Sprintf("models: {dir: %s, load: start}\npipeline: {semantic: on, semantic_timeout: 20s, injection: {policy: block, timeout: 20s}}\n", modeltest.Dir(t)))
 	a := ask{dialect: fake.OpenAI, model: "m-openai", more: `"temperature":0`, say: "What is the population of Oslo?"}
+	eventually(t, "the local models of the edge", func() bool {
+		_, body := bodyOf(t, l.edge.Admin+"/readyz?verbose")
+		return strings.Count(body, " is in memory") == 2
+	})
 	if got := l.edge.Do(t, a.with(l.alice)); got.Status != http.StatusOK {
 		t.Fatalf("%d %s", got.Status, got.Body)
 	}
@@ -230,8 +234,11 @@ func TestE06GatewaysInACircle(t *testing.T) {
 	if err := one.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	for _, a := range []ask{{dialect: fake.OpenAI, model: "loop"}, {dialect: fake.Anthropic, model: "loop", stream: true}} {
+	n := 0
+	for _, a := range []ask{{dialect: fake.OpenAI}, {dialect: fake.Anthropic, stream: true}} {
 		eventually(t, "the end of the circle", func() bool {
+			n++
+			a.model = fmt.Sprint("loop-", n) // before the reload, there is no such model, which the other gateway remembers
 			got := one.Do(t, a.with(key))
 			return got.Status == http.StatusBadRequest && strings.Contains(got.Body, "circle")
 		})

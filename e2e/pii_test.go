@@ -119,6 +119,11 @@ func TestK69WhatIsBlockedDoesNotReachAProvider(t *testing.T) {
 					t.Errorf("a private key: %d %s, after %d calls", got.Status, got.Body, len(p.Generations()))
 				}
 			}
+			hinted := ask{dialect: fake.OpenAI, model: "m", more: `"bardo":{"profile":{"predicted_output":"my private key is ` + key + `"}}`}
+			mustFail(t, hinted, g.Do(t, hinted.call()), http.StatusBadRequest, "secret_in_prompt")
+			if len(p.Generations()) != 0 {
+				t.Error("a private key in a hint reached the provider")
+			}
 			a := ask{dialect: fake.OpenAI, model: "m", say: "write to john@example.com"}
 			got := g.Do(t, a.call())
 			sent := p.Generations()

@@ -51,6 +51,11 @@ type Hints struct {
 	UnknownSubsystem string   // the given name, if Subsystem is "other"; to be reported, too
 }
 
+// HaveTexts reports whether a hint has texts of the caller: an inference profile, or a scenario.
+func (h *Hints) HaveTexts() bool {
+	return h.Profile != nil || len(h.Scenario.Entities) > 0
+}
+
 // Scenario is the subject of a dream; it decides whether the web has to be searched.
 type Scenario struct {
 	Entities []Entity

@@ -27,8 +27,9 @@ var facts = map[string]bool{
 	"privacy_tier": true, "no_cache": true,
 }
 
-// own are the hints that no other gateway gets: those that refer to what this one keeps for an account, and the surface that it writes the answer for.
-var own = map[string]bool{"session_id": true, "dream_cycle_id": true, "surface": true}
+// own are the hints that no other gateway gets: those that refer to what this one keeps for an account, the surface that it writes the answer for, and those
+// with texts, which this gateway applies (policy.Hints.HaveTexts).
+var own = map[string]bool{"session_id": true, "dream_cycle_id": true, "surface": true, "profile": true, "scenario": true}
 
 // Forwarded returns what another gateway gets with a request of an account, the value of X-Bardo-Forwarded, in the form of a query: the number of gateways that
 // the request has passed, and the hints of its headers l, else of the body's object. The hints were parsed before, without an error. relayed: the other gateway

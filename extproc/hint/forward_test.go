@@ -27,7 +27,7 @@ func atOrigin(t *testing.T, l header.List, object string, relayed bool) (h polic
 
 // TestE06EachHintIsForwarded from a header or a body, unless this gateway acts on it. If it has applied them, only facts are.
 func TestE06EachHintIsForwarded(t *testing.T) {
-	own := map[string]bool{"session_id": true, "dream_cycle_id": true, "surface": true}
+	own := map[string]bool{"session_id": true, "dream_cycle_id": true, "surface": true, "profile": true, "scenario": true}
 	facts := map[string]bool{
 		"golem_id": true, "tick": true, "tick_type": true, "phase": true, "regime": true, "vitality": true, "task_class": true, "security_class": true,
 		"privacy_tier": true, "no_cache": true,
@@ -81,12 +81,12 @@ func TestE06WhatIsForwardedIsBounded(t *testing.T) {
 			t.Errorf("%q was passed on as %q", text, got)
 		}
 	}
-	long := `{"profile":{"prediction":"` + strings.Repeat("x", 20_000) + `"}}`
+	long := `{"prefer":["` + strings.Repeat(`tools","`, 3000) + `tools"]}`
 	if _, err := hint.Forwarded(nil, jsonx.Value{Raw: []byte(long)}, "a", true); err == nil {
-		t.Error("a long hint was forwarded")
+		t.Error("long hints were forwarded")
 	}
 	if _, err := hint.Forwarded(nil, jsonx.Value{Raw: []byte(long)}, "a", false); err != nil {
-		t.Errorf("it is not forwarded: %v", err)
+		t.Errorf("they are not forwarded: %v", err)
 	}
 	if got := atOrigin(t, header.List{{Name: "x-bardo-golem-id", Value: strings.Repeat("g", 128)}}, `{}`, true); got.GolemID != "" {
 		t.Errorf("an id of another account may begin alike: %q", got.GolemID)
@@ -122,6 +122,7 @@ func FuzzForwarded(f *testing.F) {
 			t.Errorf("%q of %s: %v", text, object, err)
 		}
 		h.GolemID, again.GolemID, h.SessionID, h.DreamCycleID, h.Surface, h.Unknown, again.Unknown = "", "", "", "", "", nil, nil
+		h.Profile, h.Scenario = nil, policy.Scenario{}
 		if !reflect.DeepEqual(h, again) {
 			t.Errorf("%q and %s: %+v, forwarded as %q: %+v", query, object, h, text, again)
 		}

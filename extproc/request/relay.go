@@ -16,7 +16,7 @@ func (v *View) isGateway(id policy.ProviderID) bool {
 	return ok
 }
 
-// IsRelayed reports whether all candidates are other gateways. They get the request's hints and apply them: the parameters of a subsystem, the schema of its
+// IsRelayed reports whether all candidates are other gateways, and the request has no hints with texts, which they do not get. They get the request's hints and apply them: the parameters of a subsystem, the schema of its
 // answers, verification and escalation.
 func (v *View) IsRelayed() bool {
 	for i := range v.Found {
@@ -24,7 +24,7 @@ func (v *View) IsRelayed() bool {
 			return false
 		}
 	}
-	return len(v.Found) > 0
+	return len(v.Found) > 0 && !v.Hints.HaveTexts()
 }
 
 // ForGateway returns the headers of a call of another gateway; nil for any other provider. The error is a fault.

@@ -159,6 +159,7 @@ type finding struct {
 	uncached  bool // results are not remembered
 	counts    map[pii.Type]int
 	values    []value  // in the request's order
+	inHints   bool     // some of them are in hints
 	secretAt  string   // the location of the first private key or seed phrase
 	fullNames []string // names that were found in parts, joined
 	minDigits int      // digits of the shortest value that is a JSON number; 0 for none
@@ -204,7 +205,7 @@ func (l Layer) search(ctx context.Context, x *pipeline.Exchange) (f finding, err
 			f.secretAt = location(t, i)
 		}
 	}
-	return f, nil
+	return f, l.searchHints(ctx, x, &f)
 }
 
 // kindOf distinguishes texts that are searched in different ways.
@@ -314,7 +315,7 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 	if err := l.addNames(ctx, x, s, mode); err != nil {
 		return err
 	}
-	if err := refuseFound(x, mode, s.found.counts); err != nil {
+	if err := refuseFound(x, mode, &s.found); err != nil {
 		return err
 	}
 	e := pipeline.Entry{Layer: Name, Note: note(mode, s)}
@@ -327,10 +328,13 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 	return nil
 }
 
-// refuseFound refuses values in mode block, and in mode mask those that could not be restored in an answer of sound or pictures.
-func refuseFound(x *pipeline.Exchange, mode Mode, counts map[pii.Type]int) error {
+// refuseFound refuses values in mode block, and in mode mask those in hints, and those that could not be restored in an answer of sound or pictures.
+func refuseFound(x *pipeline.Exchange, mode Mode, f *finding) error {
+	counts := f.counts
 	switch {
 	case len(counts) == 0:
+	case mode == Mask && f.inHints:
+		return fault.Newf(fault.SecretInPrompt, "%s has personal data or secrets (%s), which this gateway masks in requests, but not in hints: remove them, or use the request's own members", inHints, names(counts))
 	case mode == Block:
 		return fault.Newf(fault.SecretInPrompt, "the request has personal data or secrets (%s), which this gateway does not send to providers: remove them", names(counts))
 	case mode == Mask && x.NoText:
