@@ -319,5 +319,6 @@ func TestK14K15K16NothingIsLostOnTheWayBack(t *testing.T) {
 func FuzzConversations(f *testing.F) {
 	all := start(f)
 	f.Add(uint64(1000))
+	f.Add(uint64(1215)) // thinking that OpenAI's models encrypted, at Gemini, from a client of Gemini's format
 	f.Fuzz(func(t *testing.T, seed uint64) { play(t, all, seed) })
 }

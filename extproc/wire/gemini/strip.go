@@ -2,14 +2,26 @@ package gemini
 
 import (
 	"encoding/base64"
+	"slices"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// encodedClaudePrefix is the prefix of a signature of Anthropic's that was encoded for a client of this format.
-var encodedClaudePrefix = base64.StdEncoding.EncodeToString([]byte(chat.ClaudeThinking[:18]))
+// encodedPrefixes are the beginnings of signatures of Anthropic's and OpenAI's that were encoded for a client of this format. Those of others are found when the
+// provider refuses them.
+var encodedPrefixes = []string{encodedPrefix(chat.ClaudeThinking), encodedPrefix(chat.ResponsesThinking)}
+
+// encodedPrefix returns the beginning of all signatures of a format, as far as it does not depend on what follows: three bytes are four characters of base64.
+func encodedPrefix(format string) string {
+	return base64.StdEncoding.EncodeToString([]byte(format[:len(format)/3*3]))
+}
+
+// mayHaveForeign reports whether a history may have thoughts that another vendor signed.
+func mayHaveForeign(d *jsonx.Doc) bool {
+	return slices.ContainsFunc(encodedPrefixes, d.MayContain)
+}
 
 // strip removes from a history what the provider cannot verify: thoughts signed by another vendor; if all is set, because the provider
 // refused the history's signatures, all signed thoughts. Calls whose signature is removed get the documented replacement. All other bytes

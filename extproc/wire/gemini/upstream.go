@@ -53,7 +53,7 @@ func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degra
 			return nil, nil, err
 		}
 	}
-	if o.NoSignatures || d.MayContain(encodedClaudePrefix) {
+	if o.NoSignatures || mayHaveForeign(d) {
 		e = e.Clone()
 		degraded = append(degraded, strip(&e, d, o.NoSignatures)...)
 	}

@@ -178,7 +178,7 @@ func (w *writer) call(c *chat.ToolCall) {
 }
 
 // appendArgs appends a call's arguments as an object, as this format requires. Other text, such as the arguments of a truncated call, is
-// encodedClaudePrefix in an object.
+// wrapped in an object.
 func appendArgs(dst, args []byte) []byte {
 	v, err := jsonx.Parse(args)
 	switch {
