@@ -40,7 +40,7 @@ func (Adapter) Name() string { return Name }
 func (a Adapter) Kind() kind.Kind {
 	return kind.Kind{
 		Name: a.Name(), List: Name, Responses: true, CacheControl: true, CountsTokens: true,
-		Endpoints: slices.DeleteFunc(kind.Endpoints(), func(e kind.Endpoint) bool { return e == kind.Sealed }),
+		Endpoints: slices.DeleteFunc(kind.Endpoints(), func(e kind.Endpoint) bool { return e == kind.Sealed || e == kind.Realtime }),
 	}
 }
 
