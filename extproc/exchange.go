@@ -46,7 +46,6 @@ type exchange struct {
 	deferral deferral
 	ranking  ranking.Ranking // the order of its candidates
 	later    *later.Run      // nil unless the exchange serves a deferred request
-	upgrade  *handshake      // nil unless the request is a WebSocket handshake
 
 	routing
 	effects effects.Effects   // of the layers on the request

@@ -8,6 +8,7 @@ import (
 	"bardo.money/gateway/extproc/cors"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/site"
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/fault"
 )
 
@@ -19,10 +20,7 @@ func (x *exchange) page(ctx context.Context, bodyless bool) (err error) {
 	if x.gw.Pages == nil {
 		return fault.New(fault.NotFound, "this gateway has no dashboard (listen.ui: off)", nil)
 	}
-	d := x.client
-	if other, ok := d.(cors.Client); ok {
-		d = other.Client
-	}
+	d := x.connection()
 	var body []byte
 	if x.Head.Method == http.MethodPost && !bodyless {
 		if body, err = x.readBodyUpTo(bodyless, maxFormBytes); err != nil {
@@ -37,3 +35,11 @@ func (x *exchange) page(ctx context.Context, bodyless bool) (err error) {
 
 // Local returns the server of the gateway's own endpoints, for its dashboard.
 func (g *Gateway) Local() *api.Server { return &g.api }
+
+// connection returns the client without the headers for web pages of other origins.
+func (x *exchange) connection() stream.Client {
+	if other, ok := x.client.(cors.Client); ok {
+		return other.Client
+	}
+	return x.client
+}

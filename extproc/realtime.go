@@ -37,7 +37,6 @@ func (g *Gateway) ServeRealtime(w http.ResponseWriter, r *http.Request) {
 	defer g.Closed()
 	h := &handshake{w: w, r: r}
 	x := g.newExchange(h, realtime.Head(r))
-	x.upgrade = h
 	if err := x.serve(r.Context(), func() error { return x.run(r.Context(), true) }); err != nil && !errors.Is(err, stream.ErrDisconnected) {
 		g.Log.Debug("a realtime session ended", "request", x.ID, "error", err)
 	}
@@ -70,7 +69,7 @@ func (h *handshake) Reply(r stream.Reply) error {
 
 // realtime serves a session.
 func (x *exchange) realtime(ctx context.Context) error {
-	if x.upgrade == nil {
+	if _, ok := x.connection().(*handshake); !ok {
 		return fault.Newf(fault.InvalidRequest, "%s is for WebSocket connections", modality.RealtimePath)
 	}
 	if x.dryRun {
@@ -134,7 +133,7 @@ func (x *exchange) mayRelay() error {
 
 // accept upgrades the client's connection.
 func (x *exchange) accept(to *policy.Resolution) (*websocket.Conn, error) {
-	h := x.upgrade
+	h, _ := x.connection().(*handshake) // checked before
 	for _, f := range x.answerHeaders(*to) {
 		h.w.Header().Add(f.Name, f.Value)
 	}
