@@ -9,7 +9,6 @@ import (
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/cognition"
-	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/report"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/review"
@@ -39,7 +38,7 @@ func New(r *report.Report, s *rounds.State, t *attempt.Attempt, status int, h he
 		return a
 	}
 	a.Count.Reported.Cost = t.Paid.Pico()
-	if _, ok := p.Adapter.(provider.Gateway); ok {
+	if r.IsGateway(to.Provider) {
 		r.Calls.Relayed(to.Provider, h.Get("x-bardo-degraded"))
 	}
 	if p.Adapter.Name() == cognition.Kind {

@@ -10,8 +10,8 @@ import (
 
 // Requests that other gateways serve.
 
-// isGateway reports whether a provider is another gateway.
-func (v *View) isGateway(id policy.ProviderID) bool {
+// IsGateway reports whether a provider is another gateway.
+func (v *View) IsGateway(id policy.ProviderID) bool {
 	_, ok := v.Config.Provider(id).Adapter.(provider.Gateway)
 	return ok
 }
@@ -20,7 +20,7 @@ func (v *View) isGateway(id policy.ProviderID) bool {
 // answers, verification and escalation.
 func (v *View) IsRelayed() bool {
 	for i := range v.Found {
-		if !v.isGateway(v.Found[i].Provider) {
+		if !v.IsGateway(v.Found[i].Provider) {
 			return false
 		}
 	}
@@ -29,7 +29,7 @@ func (v *View) IsRelayed() bool {
 
 // ForGateway returns the headers of a call of another gateway; nil for any other provider. The error is a fault.
 func (v *View) ForGateway(id policy.ProviderID) (header.List, error) {
-	if !v.isGateway(id) {
+	if !v.IsGateway(id) {
 		return nil, nil
 	}
 	text, err := hint.Forwarded(v.Header, v.Request.Doc.Get(wire.HintKey), v.Principal.Account, v.IsRelayed())
