@@ -319,6 +319,15 @@ var ruleCases = []struct {
 		[]string{"policy/catalog: 5001 lines without tests, more than 5000: a part of it is a package of its own"},
 	},
 	{
+		"packages contain C",
+		map[string]string{
+			"policy/catalog/c.go": "package catalog\n\n// #include <stdlib.h>\nimport \"C\"",
+			"policy/resolve/c.go": "package resolve\n\n/*\n#cgo CFLAGS: -I${SRCDIR}\n#include <stdlib.h>\n*/\nimport \"C\"",
+			"policy/resolve/d.go": "package resolve\n\nimport \"C\"",
+		},
+		[]string{"policy/catalog: contains C without '#cgo CFLAGS: -I${SRCDIR}', see extproc/stream/module"},
+	},
+	{
 		"a server opens a file",
 		map[string]string{"extproc/server.go": `package extproc; import "os"; func f() { _, _ = os.Open("x") }`},
 		nil,

@@ -18,6 +18,7 @@ func check(files []file) []string {
 	broken = append(broken, checkPlugged(files)...)
 	broken = append(broken, checkReach(files)...)
 	broken = append(broken, checkSizes(files)...)
+	broken = append(broken, checkC(files)...)
 	for _, from := range slices.Sorted(maps.Keys(engines)) {
 		for _, to := range engines[from] {
 			if !used[from+to] {
@@ -41,6 +42,22 @@ func checkSizes(files []file) (broken []string) {
 	for pkg, n := range lines {
 		if n > longest {
 			broken = append(broken, fmt.Sprintf("%s: %d lines without tests, more than %d: a part of it is a package of its own", pkg, n, longest))
+		}
+	}
+	return broken
+}
+
+// checkC reports packages with C that would be taken from Go's cache as another checkout compiled them, also when that checkout is gone: what cgo
+// generates names its source by its absolute path, which linters then open.
+func checkC(files []file) (broken []string) {
+	c, placed := map[string]bool{}, map[string]bool{}
+	for _, f := range files {
+		c[f.pkg] = c[f.pkg] || f.c
+		placed[f.pkg] = placed[f.pkg] || f.placed
+	}
+	for pkg := range c {
+		if c[pkg] && !placed[pkg] {
+			broken = append(broken, pkg+": contains C without '#cgo CFLAGS: -I${SRCDIR}', see extproc/stream/module")
 		}
 	}
 	return broken

@@ -19,6 +19,8 @@ type file struct {
 	ours    []string // imports of the module's own packages, relative to it too
 	others  []string
 	environ bool // reads environment variables
+	c       bool // contains C
+	placed  bool // gives the C compiler its package's folder
 	lines   int  // of code that people write; 0 for tests and generated code
 }
 
@@ -58,7 +60,7 @@ func parse(name string, src []byte, module string) (file, error) {
 	if err != nil {
 		return file{}, err
 	}
-	f := file{path: name, pkg: path.Dir(name)}
+	f := file{path: name, pkg: path.Dir(name), placed: bytes.Contains(src, []byte("\n#cgo CFLAGS: -I${SRCDIR}\n"))}
 	if !f.test() && !ast.IsGenerated(syntax) {
 		f.lines = bytes.Count(src, []byte("\n"))
 	}
@@ -72,8 +74,11 @@ func parse(name string, src []byte, module string) (file, error) {
 		} else {
 			f.others = append(f.others, imported)
 		}
-		if imported == "os" {
+		switch imported {
+		case "os":
 			f.environ = readsEnvironment(syntax, spec.Name)
+		case "C":
+			f.c = true
 		}
 	}
 	return f, nil

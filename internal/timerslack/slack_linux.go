@@ -1,6 +1,10 @@
 package timerslack
 
-// #include "slack.h"
+/*
+// As in extproc/stream/module.
+#cgo CFLAGS: -I${SRCDIR}
+#include "slack.h"
+*/
 import "C"
 
 func usual() { C.timer_slack(C.USUAL_NS) }
