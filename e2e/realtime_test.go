@@ -24,13 +24,13 @@ type realtimeLab struct {
 	openai *fake.Server
 }
 
-func runRealtimeLab(t *testing.T) *realtimeLab {
+func runRealtimeLab(t *testing.T, more ...string) *realtimeLab {
 	t.Helper()
 	l := &realtimeLab{openai: fake.Start(t, fake.Config{Dialect: fake.OpenAI, Models: []string{"gpt-4o", "gpt-realtime", "gpt-realtime-mini"}})}
 	l.Gateway = gateway.Run(t, gateway.Options{Config: free + fmt.Sprintf(`
 providers:
   openai: {api_key: %s, base_url: %q}
-`, l.openai.Key, l.openai.URL)})
+`, l.openai.Key, l.openai.URL) + strings.Join(more, "")})
 	return l
 }
 
@@ -509,19 +509,116 @@ func TestRealtimeEventsAreRefused(t *testing.T) {
 	}
 }
 
-// TestRealtimeIsRefusedWhereRequestsMustBeProtected: no unmasked or uninspected way leads around a key's policy.
+// TestRealtimeIsRefusedWhereRequestsMustBeProtected: no uninspected or unchanged way leads around a policy. The error says which policy it is, and what to do.
 func TestRealtimeIsRefusedWhereRequestsMustBeProtected(t *testing.T) {
 	t.Parallel()
-	l := runRealtimeLab(t)
-	for _, flags := range [][]string{{"--pii", "mask"}, {"--pii", "block"}, {"--injection", "block"}, {"--injection", "quarantine"}} {
-		key := l.CreateKey(t, append([]string{"--name", strings.Join(flags, ""), "--balance-usd", "5"}, flags...)...).Key
-		if _, got := l.handshake(t, callRealtime, key); got.Status != http.StatusForbidden || !strings.Contains(got.Body, "key_restricted") {
-			t.Errorf("%v: %d %s", flags, got.Status, got.Body)
-		}
+	l := runRealtimeLab(t, `
+pipeline:
+  guardrails:
+    - {name: dlp, url: "http://127.0.0.1:1/x", when: [request], keys: [inspected]}
+    - {name: out, url: "http://127.0.0.1:1/x", when: [response], keys: [answers]}
+    - {name: seen, url: "http://127.0.0.1:1/x", when: [request, response], shadow: true, keys: [recorded]}
+  firewall:
+    rules:
+      - {id: few, allow: [price], keys: [fenced]}
+      - {id: seen, allow: [price], keys: [recorded], shadow: true}
+      - {id: flagged, allow: [price], keys: [recorded], on_violation: flag}
+`)
+	for _, row := range []struct {
+		key    string
+		flags  []string // of its key
+		header string
+		status int
+		code   string
+		hint   string // "": the session is opened
+	}{
+		{"masked", []string{"--pii", "mask"}, "", 403, "key_restricted", "personal data has to be masked (pipeline.pii.policy, the key's --pii"},
+		{"blocked", []string{"--pii", "block"}, "", 403, "key_restricted", "personal data has to be refused (pipeline.pii.policy"},
+		{"injection", []string{"--injection", "block"}, "", 403, "key_restricted", "the key's --injection"},
+		{"quarantine", []string{"--injection", "quarantine"}, "", 403, "key_restricted", "the key's --injection"},
+		{"inspected", nil, "", 403, "key_restricted", "the guardrail dlp has to inspect them (pipeline.guardrails)"},
+		{"answers", nil, "", 403, "key_restricted", "the guardrail out has to inspect them (pipeline.guardrails)"},
+		{"fenced", nil, "", 403, "key_restricted", "rules for tools have to be enforced (pipeline.firewall"},
+		{"confidential", nil, "X-Bardo-Security-Class: confidential", 503, "no_private_provider", "X-Bardo-Security-Class"},
+		{"tier", nil, "X-Bardo-Privacy-Tier: private", 503, "no_private_provider", "X-Bardo-Privacy-Tier"},
+		{"recorded", []string{"--pii", "detect", "--injection", "flag"}, "", 101, "", ""},
+	} {
+		t.Run(row.key, func(t *testing.T) {
+			key := l.CreateKey(t, append([]string{"--name", row.key, "--balance-usd", "5"}, row.flags...)...).Key
+			var header []string
+			if row.header != "" {
+				header = append(header, row.header)
+			}
+			c, got := l.handshake(t, callRealtime, key, header...)
+			if row.hint == "" {
+				if c == nil {
+					t.Errorf("%d %s", got.Status, got.Body)
+				}
+				return
+			}
+			var e realtimeEvent
+			if err := json.Unmarshal([]byte(got.Body), &e); err != nil || got.Status != row.status || e.Error.Code != row.code || e.Error.Type == "" || got.Header.Get("X-Request-Id") == "" {
+				t.Errorf("%d %s %v", got.Status, got.Body, got.Header)
+			}
+			if !strings.Contains(e.Error.Message, row.hint) || !strings.Contains(strings.ToLower(e.Error.Message), "call another endpoint") {
+				t.Errorf("the error has no hint %q: %s", row.hint, e.Error.Message)
+			}
+			if paid := 5_000_000 - l.settled(t, key); paid != 0 {
+				t.Errorf("paid %d", paid)
+			}
+		})
 	}
-	if calls := l.openai.Calls(); len(calls) > 0 {
-		t.Errorf("the provider got %d requests", len(calls))
+	if calls := l.openai.Calls(); len(calls) != 1 {
+		t.Errorf("the provider got %d handshakes, want that of the recorded key", len(calls))
 	}
+}
+
+// TestRealtimeIsRefusedWhereTheConfigurationProtects: the policies of the file are those of keys without their own.
+func TestRealtimeIsRefusedWhereTheConfigurationProtects(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct{ config, hint string }{
+		"mask":  {"pipeline: {pii: {policy: mask}}\n", "pipeline.pii.policy"},
+		"block": {"pipeline: {injection: {documents: block}}\n", "pipeline.injection"},
+		"rules": {"pipeline: {firewall: {rules: [{id: none, allow: []}]}}\n", "pipeline.firewall"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := runRealtimeLab(t, row.config)
+			_, got := l.handshake(t, callRealtime, l.CreateKey(t, "--name", "k", "--balance-usd", "5").Key)
+			if got.Status != http.StatusForbidden || !strings.Contains(got.Body, `"key_restricted"`) || !strings.Contains(got.Body, row.hint) || len(l.openai.Calls()) > 0 {
+				t.Errorf("%d %s", got.Status, got.Body)
+			}
+		})
+	}
+}
+
+// realtimePair are two providers of gpt-realtime, in this order; both are private.
+func realtimePair(t *testing.T) (configured []gateway.Provider, providers [2]*fake.Server) {
+	t.Helper()
+	for i, id := range [...]string{"one", "two"} {
+		providers[i] = fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: id})
+		configured = append(configured, gateway.Provider{ID: id, Fake: providers[i], More: "private: true", Models: []gateway.Model{{
+			ID: "gpt-realtime", Price: "{input: 4, cached_input: 0.4, output: 16, audio_input: 32, cached_audio: 0.4, audio_output: 64}",
+			More: "context: 32000, max_output: 4096, capabilities: [realtime]",
+		}}})
+	}
+	return configured, providers
+}
+
+// TestRealtimeIsRefusedToPrivateRequests: also where a private provider has realtime sessions.
+func TestRealtimeIsRefusedToPrivateRequests(t *testing.T) {
+	t.Parallel()
+	configured, providers := realtimePair(t)
+	l := &realtimeLab{Gateway: gateway.Run(t, gateway.Options{Config: free, Providers: configured})}
+	key := l.CreateKey(t, "--name", "k", "--balance-usd", "5").Key
+	_, got := l.handshake(t, callRealtime, key, "X-Bardo-Security-Class: private")
+	if got.Status != http.StatusServiceUnavailable || !strings.Contains(got.Body, `"no_private_provider"`) || !strings.Contains(got.Body, "send neither X-Bardo-Security-Class") {
+		t.Errorf("%d %s", got.Status, got.Body)
+	}
+	if len(providers[0].Calls())+len(providers[1].Calls()) > 0 {
+		t.Error("a provider got the handshake")
+	}
+	l.open(t, key)
 }
 
 // TestRealtimeModelsOfKeys: a key that may not use the model opens no session with it.

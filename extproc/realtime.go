@@ -24,7 +24,6 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
-	"bardo.money/gateway/policy/intent"
 )
 
 // Realtime sessions. Envoy forwards WebSocket handshakes to ServeRealtime. The session is one exchange, which is admitted as a lookup and charged nothing;
@@ -92,7 +91,7 @@ func (x *exchange) realtime(ctx context.Context) error {
 	if err := x.findModality(ctx, modality.Realtime(model, 0)); err != nil {
 		return err
 	}
-	if err := x.mayRelay(); err != nil {
+	if err := modality.MayRelay(&x.View); err != nil {
 		return err
 	}
 	a := &realtimeAccount{session: x, order: x.Order, begun: map[string]*realtimeTurn{}, reader: x.reader(), checked: time.Now()}
@@ -116,18 +115,6 @@ func (x *exchange) realtime(ctx context.Context) error {
 	x.trace.Unbilled = &record.End{Status: http.StatusSwitchingProtocols, Outcome: record.OK}
 	s := realtime.Session{Client: client, Provider: provider, Model: modality.Upstream(to), Account: a, MaxAge: realtime.MaxAge}
 	s.Run(ctx)
-	return nil
-}
-
-// mayRelay refuses a session whose events would have to be inspected or changed, or not to be seen: they pass unchanged, and speech cannot be searched.
-func (x *exchange) mayRelay() error {
-	if x.KeepsNothing() || x.KeepsToPrivate() {
-		return fault.Newf(fault.NoPrivateProvider, "realtime sessions cannot be private or confidential")
-	}
-	x.Profile, x.DirectKey = intent.Pipeline(&x.Intent, x.Hints.Pipeline, x.Config.Intents.Pipeline), x.SkipsMasking()
-	if what := x.Config.Pipeline.Demands(&x.Exchange); what != "" {
-		return fault.Newf(fault.KeyRestricted, "realtime sessions are not available to this request: %s, which is not possible in them", what)
-	}
 	return nil
 }
 

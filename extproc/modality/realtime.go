@@ -12,8 +12,10 @@ import (
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/intent"
 	"bardo.money/gateway/xds/state"
 )
 
@@ -50,6 +52,21 @@ func (r *Request) maxOfSession(to *policy.Resolution, u *Used) {
 	if units.AudioOutput > p.Output {
 		u.AudioOutput = u.Output
 	}
+}
+
+// MayRelay refuses a session whose events would have to be inspected or changed, or not to be seen: they pass unchanged, and speech cannot be searched. It
+// sets the view's profile. The error is a fault.
+func MayRelay(v *request.View) error {
+	if v.KeepsNothing() || v.KeepsToPrivate() {
+		return fault.Newf(fault.NoPrivateProvider, "realtime sessions cannot be private or confidential: call another endpoint, or send neither X-Bardo-Security-Class "+
+			"nor X-Bardo-Privacy-Tier, and no subsystem that needs a private provider")
+	}
+	v.Profile, v.DirectKey = intent.Pipeline(&v.Intent, v.Hints.Pipeline, v.Config.Intents.Pipeline), v.SkipsMasking()
+	if what := v.Config.Pipeline.Demands(&v.Exchange); what != "" {
+		return fault.Newf(fault.KeyRestricted, "realtime sessions are not available to this request, because their events pass unchanged: %s. Call another endpoint, or use a "+
+			"key to which this does not apply", what)
+	}
+	return nil
 }
 
 // Dial opens a session with the first of the view's candidates that accepts it. The error is a fault.

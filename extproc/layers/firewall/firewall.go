@@ -105,7 +105,7 @@ func (l Layer) Demands(x *pipeline.Exchange) string {
 	if l.Broken != nil || x.OnlyTools != nil || slices.ContainsFunc(l.Rules, func(r Rule) bool {
 		return r.concerns(x) && r.enforces() && (!l.Shadow || r.always)
 	}) {
-		return "rules for its tools have to be enforced"
+		return "rules for tools have to be enforced (pipeline.firewall, or the tools of an agent's session)"
 	}
 	return ""
 }

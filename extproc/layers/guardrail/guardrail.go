@@ -83,7 +83,7 @@ func (Layer) Protects() {}
 func (l Layer) Demands(x *pipeline.Exchange) string {
 	for i := range l.Hooks {
 		if h := &l.Hooks[i]; !h.Shadow && (h.Requests || h.Responses) && h.applies(x) {
-			return "the guardrail " + h.Name + " has to inspect it"
+			return "the guardrail " + h.Name + " has to inspect them (pipeline.guardrails)"
 		}
 	}
 	return ""

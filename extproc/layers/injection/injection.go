@@ -121,7 +121,7 @@ func (l Layer) configured(p *policy.Principal) Policies {
 // Demands implements pipeline.Demanding.
 func (l Layer) Demands(x *pipeline.Exchange) string {
 	if p := l.configured(&x.Principal); slices.ContainsFunc(p[:], Policy.Waits) {
-		return "injected instructions have to be refused or removed"
+		return "injected instructions have to be refused or removed (pipeline.injection, or the key's --injection)"
 	}
 	return ""
 }

@@ -101,9 +101,9 @@ func (l Layer) Demands(x *pipeline.Exchange) string {
 	switch m := l.mode(&x.Principal, x.Hints.SecurityClass); {
 	case x.DirectKey:
 	case m == Mask:
-		return "personal data has to be masked"
+		return "personal data has to be masked (pipeline.pii.policy, the key's --pii, or a confidential request)"
 	case m == Block:
-		return "personal data has to be refused"
+		return "personal data has to be refused (pipeline.pii.policy, or the key's --pii)"
 	}
 	return ""
 }
