@@ -114,6 +114,21 @@ func (x *exchange) parseHeaders() (err error) {
 	return err
 }
 
+// headerReasoning asks for the reasoning chain beside the answer.
+const headerReasoning = "x-bardo-reasoning"
+
+// parseReasoning parses how much of an answer's reasoning is requested.
+func (x *exchange) parseReasoning() error {
+	switch mode := x.Head.Header.Get(headerReasoning); mode {
+	case "", "default":
+	case "full":
+		x.report.FullChain = true
+	default:
+		return fault.Newf(fault.InvalidRequest, "X-Bardo-Reasoning: %q, expected full or default", fault.Clip(mode))
+	}
+	return nil
+}
+
 // readBody reads the body of a request that needs one. The error is a fault.
 func (x *exchange) readBody(bodyless bool) ([]byte, error) {
 	body, err := x.readBodyUpTo(bodyless, x.Config.MaxBody)

@@ -104,7 +104,7 @@ func (s *sideCalling) run(client context.Context, list []policy.Resolution) (pip
 		}
 		s.recordFailure(to, f)
 		again, ok := attempt.WithoutRefused(v, *to, f)
-		x.recordDecision(seq.Failed(upstream.State{Failure: f, Over: ctx.Err() != nil, Amendable: ok}, again))
+		x.outcome.RecordDecision(seq.Failed(upstream.State{Failure: f, Over: ctx.Err() != nil, Amendable: ok}, again))
 		if ctx.Err() != nil {
 			reason = pipeline.SideTimeout
 		}
@@ -141,7 +141,7 @@ func (s *sideCalling) recordAnswer(v *request.View, to *policy.Resolution, a *si
 func (s *sideCalling) bill(v *request.View, to *policy.Resolution, u chat.Usage, outcome string) *meter.Call {
 	x := s.x
 	if outcome == record.OK {
-		x.recordAttempt(*to, outcome, "", telemetry.Served)
+		x.outcome.RecordAttempt(*to, outcome, "", telemetry.Served)
 	} else {
 		x.trace.Attempts = append(x.trace.Attempts, record.Attempt{Provider: to.Provider, Model: to.Model, Outcome: outcome})
 	}
@@ -157,7 +157,7 @@ func (s *sideCalling) bill(v *request.View, to *policy.Resolution, u chat.Usage,
 // request's.
 func (s *sideCalling) recordFailure(to *policy.Resolution, f *upstream.Failure) {
 	x := s.x
-	x.recordAttempt(*to, f.String(), f.Reason(), f.Measure())
+	x.outcome.RecordAttempt(*to, f.String(), f.Reason(), f.Measure())
 	x.trace.MarkSide(s.c.Layer)
 	if attempt.ConcernsOwnKey(&x.View, f) {
 		return

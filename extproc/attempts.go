@@ -37,7 +37,7 @@ func (x *exchange) nextAttempt(to *policy.Resolution) *attempt.Attempt {
 		return x.newAttempt(&x.View, to, r.correction)
 	}
 	t := x.newAttempt(&x.View, to, nil)
-	x.later.Claim(&x.View, t)
+	x.report.Later.Claim(&x.View, t)
 	return t
 }
 
@@ -55,7 +55,7 @@ func (x *exchange) fetch(ctx context.Context, to *policy.Resolution) (a *reading
 		b := reading.New(&x.report, &x.rounds, t, status, h)
 		if status/100 == 2 {
 			b.Began = began
-			a, x.current = b, b
+			a, x.outcome.Current = b, b
 		}
 		return collector{b}
 	}

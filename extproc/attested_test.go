@@ -74,10 +74,10 @@ func TestP05AnErrorInThePlaceOfAnAttestedAnswerVoidsItsToken(t *testing.T) {
 		end  func(x *exchange) error
 		void bool
 	}{
-		"charged for":           {nil, func(x *exchange) error { _, err := x.settle(t.Context(), nil, record.OK); return err }, false},
-		"cannot be charged for": {ledger.ErrClosed, func(x *exchange) error { _, err := x.settle(t.Context(), nil, record.OK); return err }, true},
+		"charged for":           {nil, func(x *exchange) error { _, err := x.outcome.Settle(t.Context(), nil, record.OK); return err }, false},
+		"cannot be charged for": {ledger.ErrClosed, func(x *exchange) error { _, err := x.outcome.Settle(t.Context(), nil, record.OK); return err }, true},
 		"an error": {nil, func(x *exchange) error {
-			x.recordRefused(fault.New(fault.Internal, "what came cannot be kept", nil))
+			x.outcome.RecordRefused(fault.New(fault.Internal, "what came cannot be kept", nil))
 			return nil
 		}, true},
 	} {
@@ -87,10 +87,10 @@ func TestP05AnErrorInThePlaceOfAnAttestedAnswerVoidsItsToken(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = book.Close() })
 		l := newPanicLab(custom.Adapter{}, nil)
-		l.Attestations = &attestation.Keeper{Book: book, Events: new(event.Sink), Plane: l.api.Plane, Log: slog.New(slog.DiscardHandler)}
+		l.sinks.Attestations = &attestation.Keeper{Book: book, Events: new(event.Sink), Plane: l.api.Plane, Log: slog.New(slog.DiscardHandler)}
 		x, _ := l.exchange(t)
 		x.bill.PaidBy(policy.Principal{Account: "k"}, purse{x.bill.Payer(), row.err}, 0)
-		if err := x.keepProof(t.Context(), &x.Order[0], proven(t)); err != nil || x.report.Attestation == "" {
+		if err := x.outcome.KeepProof(t.Context(), &x.Order[0], proven(t)); err != nil || x.report.Attestation == "" {
 			t.Fatalf("%s: %v, the token %q", about, err, x.report.Attestation)
 		}
 		if err := row.end(x); !errors.Is(err, row.err) {

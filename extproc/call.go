@@ -112,7 +112,7 @@ func (x *exchange) call(ctx context.Context) error {
 // streamsOnThread reports whether a stream.Caller can call the first candidate: its answer is passed on as it arrives, and nothing else is awaited.
 func (x *exchange) streamsOnThread() bool {
 	switch {
-	case x.hedgeAt > 0 || !x.Request.Stream || x.WholeAnswer || x.later != nil || x.Rounds() > 0:
+	case x.hedgeAt > 0 || !x.Request.Stream || x.WholeAnswer || x.report.Later != nil || x.Rounds() > 0:
 		return false
 	case x.review.Schema != nil || x.review.MayReplaceAnswer() || x.review.Verifies():
 		return false

@@ -20,7 +20,7 @@ import (
 
 // parseDefer parses whether the request is deferred.
 func (x *exchange) parseDefer() (err error) {
-	if x.later == nil {
+	if x.report.Later == nil {
 		x.deferral.by, err = later.Parse(&x.View, x.gw.Deferred != nil)
 	}
 	return err

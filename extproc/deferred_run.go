@@ -24,7 +24,7 @@ func (g *Gateway) newRun(ctx context.Context, r *deferred.Request, run *deferred
 	d := &later.Client{Body: r.Body}
 	x := g.newExchangeAs(d, r.Head, r.ID)
 	l := later.NewRun(ctx, run, g.listener().Transport, x.Config.MaxAnswer, func() bool { return later.IsMasked(x.Log) })
-	x.later, x.report.Later, x.Deferred = l, l, true
+	x.report.Later, x.Deferred = l, true
 	x.calls.Client = &http.Client{Transport: l, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	x.calls.Listener = nil
 	x.review.Events, x.Repeated, x.Unread = g.Events.Hold(), true, run.Cancelled
@@ -40,7 +40,7 @@ func (g deferredRunner) Answer(ctx context.Context, r *deferred.Request, run *de
 		}
 		return x.serveDriven(ctx)
 	})
-	s := x.later.Served(err, d.Got)
+	s := x.report.Later.Served(err, d.Got)
 	if !s.Again {
 		x.report.Events().Release()
 	}
@@ -69,7 +69,7 @@ func (x *exchange) prepareRun(ctx context.Context, r *deferred.Request) error {
 	if err := x.prepare(ctx); err != nil {
 		return err
 	}
-	x.later.PinBatch(&x.View)
+	x.report.Later.PinBatch(&x.View)
 	if x.funds.OwnKeysPay(x.Order) {
 		return x.bill.Reserve(ctx, 0)
 	}
@@ -86,7 +86,7 @@ func (x *exchange) identifyDeferred(ctx context.Context, r *deferred.Request) er
 	if err != nil {
 		return fault.New(fault.Unavailable, "API keys cannot be read at the moment", err)
 	}
-	if !ok || row.Revoked() && x.later.Calls() == 0 {
+	if !ok || row.Revoked() && x.report.Later.Calls() == 0 {
 		return fault.Newf(fault.InvalidAPIKey, "this API key was revoked")
 	}
 	x.Principal = row.Principal()

@@ -17,7 +17,6 @@ import (
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/sse"
 	"bardo.money/gateway/policy"
-	reasons "bardo.money/gateway/policy/attestation"
 )
 
 // drivenStream is the client's side of a driven request, over all attempts.
@@ -93,7 +92,7 @@ func (s *drivenStream) sendProgress(a *reading.Answer) error {
 
 // heartbeat returns the keepalive comment for this client's stream.
 func (x *exchange) heartbeat() string {
-	if line := x.current.Thinking(); line != "" {
+	if line := x.outcome.Current.Thinking(); line != "" {
 		return line
 	}
 	if d, ok := x.Dialect.(wire.CommentFree); ok {
@@ -129,7 +128,7 @@ func (s *drivenStream) sendReady(a *reading.Answer) error {
 
 // send sends an answer that is complete.
 func (s *drivenStream) send(ctx context.Context, a *reading.Answer) error {
-	if err := s.x.keepProof(ctx, &a.By, a.Proof); err != nil {
+	if err := s.x.outcome.KeepProof(ctx, &a.By, a.Proof); err != nil {
 		return s.fail(fault.From(err))
 	}
 	if err := s.sendReady(a); err != nil {
@@ -155,14 +154,14 @@ func (s *drivenStream) deliver(ctx context.Context, a *reading.Answer) (done boo
 
 // finish settles a complete answer and sends the rest of it.
 func (s *drivenStream) finish(ctx context.Context, a *reading.Answer) error {
-	if s.x.client.Caller() != nil && s.x.settlesSlowly(a) {
+	if s.x.client.Caller() != nil && s.x.outcome.SettlesSlowly(a) {
 		return s.x.client.Leave(func() error { return s.end(ctx, a) })
 	}
 	return s.end(ctx, a)
 }
 
 func (s *drivenStream) end(ctx context.Context, a *reading.Answer) error {
-	sum, err := s.x.settle(ctx, a, record.OK)
+	sum, err := s.x.outcome.Settle(ctx, a, record.OK)
 	if err != nil {
 		return s.fail(fault.From(err))
 	}
@@ -183,8 +182,8 @@ func (s *drivenStream) end(ctx context.Context, a *reading.Answer) error {
 
 // fail ends the request with an error: as JSON while nothing was sent, else as an event in the client's format.
 func (s *drivenStream) fail(f *fault.Fault) error {
-	sum := s.x.settleRefused(f)
-	s.x.recordRefused(f)
+	sum := s.x.outcome.SettleRefused(f)
+	s.x.outcome.RecordRefused(f)
 	if !s.begun {
 		r := s.x.report.Error(f)
 		if sum != nil {
@@ -205,9 +204,9 @@ func (s *drivenStream) callWith(ctx context.Context, t *attempt.Attempt, pass fu
 		defer s.race.Lock()()
 		b := reading.New(&x.report, &x.rounds, t, status, h)
 		if status/100 == 2 {
-			x.later.Answers(t)
+			x.report.Later.Answers(t)
 			b.Began = began
-			a, x.current = b, b
+			a, x.outcome.Current = b, b
 		}
 		return s.race.Sink(&clientSink{b, s, pass}, status/100 == 2)
 	}
@@ -216,12 +215,12 @@ func (s *drivenStream) callWith(ctx context.Context, t *attempt.Attempt, pass fu
 		return s.heartbeat(t.To)
 	}
 	wait := attempt.Wait{Beat: s.beat, OnHeartbeat: beat, Caller: s.x.client.Caller(), Until: s.deadline}
-	f, err = x.calls.Do(x.later.With(ctx, t), t, open, wait)
+	f, err = x.calls.Do(x.report.Later.With(ctx, t), t, open, wait)
 	if attempt.IsPanic(err) {
 		err = x.broken(err)
 	}
-	if f != nil { // not an answer, whatever its enclave signed
-		x.gw.Attestations.Void(ctx, x.subject(&t.To), t.Proof, reasons.Unreadable)
+	if f != nil {
+		x.outcome.VoidCall(ctx, &t.To, t.Proof)
 	}
 	return a, f, err
 }
@@ -248,17 +247,17 @@ func (c *clientSink) Failure() *upstream.Failure {
 // refuseAnswer ends a request whose answer a layer refused.
 func (s *drivenStream) refuseAnswer(ctx context.Context, a *reading.Answer, f *fault.Fault) error {
 	x := s.x
-	if x.later.Waits(f) { // nothing is settled yet
+	if x.report.Later.Waits(f) { // nothing is settled yet
 		return s.fail(f)
 	}
-	sum, err := x.settleRefusal(ctx, a, f)
+	sum, err := x.outcome.SettleRefusal(ctx, a, f)
 	if err != nil {
 		return s.fail(fault.From(err))
 	}
 	if s.begun {
 		return s.fail(f)
 	}
-	x.recordRefused(f)
+	x.outcome.RecordRefused(f)
 	r := x.report.Error(f)
 	r.Header = sum.Headers(r.Header)
 	return s.x.client.Reply(r)

@@ -55,7 +55,7 @@ func (s *drivenStream) callAll(client context.Context, seq *upstream.Sequence, f
 			to = seq.Candidate()
 		}
 		if r := reading.RefusalOf(f); r != nil {
-			return s.refuseAnswer(ctx, s.x.current, r)
+			return s.refuseAnswer(ctx, s.x.outcome.Current, r)
 		}
 		if f.Kind != upstream.WrongForm { // for WrongForm the model is called again with a correction: not a failed attempt
 			s.afterFailure(ctx, seq, *to, f)
@@ -77,18 +77,18 @@ func (s *drivenStream) attemptNext(ctx context.Context, seq *upstream.Sequence) 
 func (s *drivenStream) afterFailure(ctx context.Context, seq *upstream.Sequence, to policy.Resolution, f *upstream.Failure) {
 	x := s.x
 	if s.sending { // the part that the client has is billed
-		x.interrupt(x.current)
+		x.outcome.Interrupt(x.outcome.Current)
 	}
-	x.recordFailed(to, f)
+	x.outcome.RecordFailed(to, f)
 	if !s.sending {
-		x.current = x.lastRound
+		x.outcome.Current = x.lastRound
 	}
 	again, state := to, upstream.State{Failure: f, Sent: s.sending, Over: ctx.Err() != nil}
 	if !state.Sent && !state.Over {
 		again, state.Amendable = x.retryWithout(to, f)
 		state.FreshKey = x.calls.HasFreshKey(f)
 	}
-	x.recordDecision(seq.Failed(state, again))
+	x.outcome.RecordDecision(seq.Failed(state, again))
 }
 
 // attempt calls one candidate. It returns nil, nil when the answer is complete; a failure when another candidate may be called or the stream must end
@@ -114,10 +114,10 @@ func (s *drivenStream) giveUp(ctx context.Context, fs []*upstream.Failure) error
 			return s.replay(ctx, e, record.CacheStale)
 		}
 	}
-	f := s.x.exhausted(fs)
+	f := s.x.outcome.NoAnswer(fs)
 	if s.content { // it is billed, and an error event follows
 		f = fs[len(fs)-1].CutFault()
-		if _, err := s.x.settle(context.WithoutCancel(ctx), s.x.current, record.Cut); err != nil {
+		if _, err := s.x.outcome.Settle(context.WithoutCancel(ctx), s.x.outcome.Current, record.Cut); err != nil {
 			f = fault.From(err)
 		}
 	}

@@ -22,7 +22,6 @@ import (
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
-	reasons "bardo.money/gateway/policy/attestation"
 	"bardo.money/gateway/policy/intent"
 )
 
@@ -136,22 +135,24 @@ func (s *modalitySink) AttemptStarts(*policy.Resolution) { s.x.trace.AttemptStar
 
 // Attested implements modality.Sink.
 func (s *modalitySink) Attested(ctx context.Context, to *policy.Resolution, p *attestation.Proof) error {
-	return s.x.keepProof(ctx, to, p)
+	return s.x.outcome.KeepProof(ctx, to, p)
 }
 
 // Void implements modality.Sink.
 func (s *modalitySink) Void(ctx context.Context, to *policy.Resolution, p *attestation.Proof) {
-	s.x.gw.Attestations.Void(ctx, s.x.subject(to), p, reasons.Unreadable)
+	s.x.outcome.VoidCall(ctx, to, p)
 }
 
 // Failed implements modality.Sink.
 func (s *modalitySink) Failed(to *policy.Resolution, f *upstream.Failure, next upstream.Decision) {
-	s.x.recordFailed(*to, f)
-	s.x.recordDecision(next)
+	s.x.outcome.RecordFailed(*to, f)
+	s.x.outcome.RecordDecision(next)
 }
 
 // Exhausted implements modality.Sink.
-func (s *modalitySink) Exhausted(failures []*upstream.Failure) error { return s.x.exhausted(failures) }
+func (s *modalitySink) Exhausted(failures []*upstream.Failure) error {
+	return s.x.outcome.NoAnswer(failures)
+}
 
 // Headers implements modality.Sink.
 func (s *modalitySink) Headers(to *policy.Resolution) header.List {
@@ -175,8 +176,8 @@ func (s *modalitySink) Settle(ctx context.Context, to *policy.Resolution, u *mod
 	}
 	x.bill.AddPriced(to, usage, cost)
 	x.gw.Health.Report(policy.Result{Provider: to.Provider, Outcome: policy.Succeeded, Latency: time.Since(x.trace.AttemptStarted)})
-	x.recordAttempt(*to, record.OK, "", telemetry.Served)
-	sum, err := x.settle(ctx, nil, outcome)
+	x.outcome.RecordAttempt(*to, record.OK, "", telemetry.Served)
+	sum, err := x.outcome.Settle(ctx, nil, outcome)
 	if err != nil {
 		return nil, err
 	}
@@ -295,8 +296,8 @@ func (x *exchange) embed(ctx context.Context, m *localembed.Model) error {
 		return err
 	}
 	x.bill.AddPriced(&to, chat.Usage{Input: a.Tokens, Final: true}, 0)
-	x.recordAttempt(to, record.OK, "", telemetry.Served)
-	sum, err := x.settle(ctx, nil, record.OK)
+	x.outcome.RecordAttempt(to, record.OK, "", telemetry.Served)
+	sum, err := x.outcome.Settle(ctx, nil, record.OK)
 	if err != nil {
 		return err
 	}

@@ -4,14 +4,12 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/attempt"
-	"bardo.money/gateway/extproc/attestation"
 	"bardo.money/gateway/extproc/chat"
-	"bardo.money/gateway/extproc/conversation"
 	"bardo.money/gateway/extproc/cors"
 	"bardo.money/gateway/extproc/effects"
 	"bardo.money/gateway/extproc/funds"
-	"bardo.money/gateway/extproc/later"
 	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/outcome"
 	"bardo.money/gateway/extproc/ranking"
 	"bardo.money/gateway/extproc/reading"
 	"bardo.money/gateway/extproc/record"
@@ -21,7 +19,6 @@ import (
 	"bardo.money/gateway/extproc/rounds"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/upload"
-	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
@@ -45,7 +42,7 @@ type exchange struct {
 	bill     meter.Bill     // limits, reservation, calls and charge
 	deferral deferral
 	ranking  ranking.Ranking // the order of its candidates
-	later    *later.Run      // nil unless the exchange serves a deferred request
+	outcome  outcome.Outcome // its attempts, answer, charge and end
 
 	routing
 	effects effects.Effects   // of the layers on the request
@@ -53,12 +50,9 @@ type exchange struct {
 	review  review.Review
 	rounds  rounds.State // tool rounds, if the model may call tools of layers
 
-	streamStarted    bool                    // the head of the stream was sent
-	current          *reading.Answer         // the last answer that began; nil for none
-	lastRound        *reading.Answer         // the latest answer whose calls were answered inside the gateway; nil for none
-	failedValidation *failedValidation       // the last invalid answer; nil for none
-	upstream         *fault.Fault            // why no candidate answered; coalesced requests get it as well
-	storedProof      attestation.StoredToken // the stored proof of the answer that is being sent
+	streamStarted    bool              // the head of the stream was sent
+	lastRound        *reading.Answer   // the latest answer whose calls were answered inside the gateway; nil for none
+	failedValidation *failedValidation // the last invalid answer; nil for none
 }
 
 // answerOptions are the client's options for the answer, from request headers.
@@ -70,9 +64,8 @@ type answerOptions struct {
 
 // routing is what the routing decision found out about the request.
 type routing struct {
-	reading *intent.Reading   // the classifier's result; nil for none
-	turn    conversation.Turn // the conversation's turn, if the gateway chooses the model
-	hedgeAt int               // index in the order of the candidate that may be called beside the first; 0 for none
+	reading *intent.Reading // the classifier's result; nil for none
+	hedgeAt int             // index in the order of the candidate that may be called beside the first; 0 for none
 }
 
 // driven reports whether the request takes the driven path. Streams need heartbeats, an error event, and failover until their first content; answers
@@ -82,14 +75,18 @@ func (x *exchange) driven() bool {
 	if x.hedgeAt > 0 || x.AwaitsConfirmation(x.Order) {
 		return true
 	}
-	return x.Request.Op == chat.Generate && (x.Request.Stream || x.PaysFor(x.Order) || x.later != nil || x.review.Schema != nil || x.review.MayReplaceAnswer() || x.WholeAnswer || x.Rounds() > 0)
+	return x.Request.Op == chat.Generate && (x.Request.Stream || x.PaysFor(x.Order) || x.report.Later != nil || x.review.Schema != nil || x.review.MayReplaceAnswer() || x.WholeAnswer || x.Rounds() > 0)
 }
 
 // isDeferred reports whether the request is deferred, or is the run of a deferred one.
-func (x *exchange) isDeferred() bool { return x.deferral.by > 0 || x.later != nil }
+func (x *exchange) isDeferred() bool { return x.deferral.by > 0 || x.report.Later != nil }
 
-// pathName returns the name of the path that served the request, for its record.
-func (x *exchange) pathName() string {
+// outcomeOwner is the outcome.Owner of an exchange.
+type outcomeOwner exchange
+
+// Path implements outcome.Owner.
+func (o *outcomeOwner) Path() string {
+	x := (*exchange)(o)
 	if x.report.Stored != nil {
 		return "cache"
 	}
@@ -98,6 +95,9 @@ func (x *exchange) pathName() string {
 	}
 	return "native"
 }
+
+// Yield implements outcome.Owner.
+func (o *outcomeOwner) Yield() { o.client.Turn() }
 
 // cors returns the policy for web pages that may read the answer.
 func (x *exchange) cors() cors.Policy { return cors.Policy{Origins: x.Config.Origins, Head: &x.Head} }
@@ -122,7 +122,7 @@ func (r *failedValidation) at(to *policy.Resolution) bool {
 
 // attemptNumber returns the number of the attempt that answers, from 1.
 func (x *exchange) attemptNumber() int {
-	if x.trace.Settled != nil || x.report.Stored != nil || x.current != nil && x.current.Counted {
+	if x.trace.Settled != nil || x.report.Stored != nil || x.outcome.Current != nil && x.outcome.Current.Counted {
 		return len(x.trace.Attempts)
 	}
 	return len(x.trace.Attempts) + 1

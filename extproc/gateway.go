@@ -29,6 +29,7 @@ import (
 	"bardo.money/gateway/extproc/mcp"
 	"bardo.money/gateway/extproc/memory"
 	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/outcome"
 	"bardo.money/gateway/extproc/passthrough"
 	"bardo.money/gateway/extproc/probe"
 	"bardo.money/gateway/extproc/ranking"
@@ -52,8 +53,7 @@ import (
 
 // Health is the health of providers: the gateway reports results and asks for the order. Safe for concurrent use.
 type Health interface {
-	// Report notes one attempt's outcome.
-	Report(r policy.Result)
+	outcome.Health
 	ranking.Health
 	// State returns a provider's health for display: healthy, degraded, down, disabled or unknown.
 	State(p policy.ProviderID) string
@@ -105,6 +105,7 @@ type Gateway struct {
 	conversations *conversation.Memory
 	epochs        epoch.Coordinator
 	reasonings    api.ReasoningStore
+	sinks         outcome.Sinks
 	api           api.Server
 	mcp           *mcp.Gateway
 	resources     passthrough.Server

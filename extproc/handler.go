@@ -11,6 +11,7 @@ import (
 	"bardo.money/gateway/extproc/endpoint"
 	"bardo.money/gateway/extproc/mcp"
 	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/outcome"
 	"bardo.money/gateway/extproc/passthrough"
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/extproc/stream"
@@ -31,6 +32,10 @@ func New(rt *runtime.Config, d Deps) *Gateway {
 	g.api = api.Server{
 		Ledger: d.Ledger, Limiter: d.Limiter, Answers: d.Answers, Semantic: d.Semantic, State: g.state, Quarantine: &g.quarantine, Reasonings: &g.reasonings, Draining: g.Draining, Checks: d.Checks,
 		Rated: func(f, before *ledger.Feedback) { effects.Rated(g.Governor, f, before) }, WrongHit: g.Governor.Wrong, Plane: cognition.NewBridge(), Tokens: &cognition.Tokens{Secret: d.Secret}, Epochs: &g.epochs, Events: d.Events,
+	}
+	g.sinks = outcome.Sinks{
+		Health: d.Health, Ledger: d.Ledger, Meter: g.meter, Conversations: g.conversations, Reasonings: &g.reasonings, Attestations: d.Attestations,
+		Governor: d.Governor, Feed: d.Finished,
 	}
 	if k := d.Attestations; k != nil {
 		g.api.Attestations, k.Plane = k.Book, g.api.Plane

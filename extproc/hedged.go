@@ -23,7 +23,7 @@ func (x *exchange) planHedge() {
 		return
 	}
 	x.gw.hedges.Request(time.Now())
-	if x.later == nil && !x.review.Verifies() {
+	if x.report.Later == nil && !x.review.Verifies() {
 		x.hedgeAt = x.HedgeAt()
 	}
 }
@@ -96,7 +96,7 @@ func (h *hedging) call(ctx context.Context) (*upstream.Failure, error) {
 func (h *hedging) adopt(status int, head header.List) hedge.Answer {
 	x := h.s.x
 	h.a = reading.New(&x.report, &x.rounds, h.t, status, head)
-	h.a.Began, x.current = h.began, h.a
+	h.a.Began, x.outcome.Current = h.began, h.a
 	return &clientSink{h.a, h.s, h.s.deliver}
 }
 
@@ -132,13 +132,13 @@ func (h *hedging) Begin(ctx context.Context) bool {
 func (h *hedging) Failed(s hedge.Side, f *upstream.Failure) {
 	x := h.s.x
 	if s == hedge.First {
-		x.recordFailed(x.Order[0], f)
-		x.current = x.lastRound
+		x.outcome.RecordFailed(x.Order[0], f)
+		x.outcome.Current = x.lastRound
 		h.promote()
 	} else {
 		started := x.trace.AttemptStarted
 		x.trace.AttemptStarted = h.began
-		x.recordFailure(h.t.To, f)
+		x.outcome.RecordFailure(h.t.To, f)
 		x.trace.AttemptStarted = started
 	}
 	x.trace.SetDecision(record.NextHedge, "another candidate was called as well")
@@ -156,9 +156,9 @@ func (h *hedging) Won(s hedge.Side, cancelled bool) {
 	}
 	if cancelled {
 		to, began := x.bill.InFlight()
-		a := x.current
+		a := x.outcome.Current
 		x.bill.EndCall()
-		x.current = x.lastRound
+		x.outcome.Current = x.lastRound
 		h.bill(to, a, began, record.HedgeCancelled, "another candidate answered first")
 		h.promote()
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/funds"
+	"bardo.money/gateway/extproc/outcome"
 	"bardo.money/gateway/extproc/ranking"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/report"
@@ -47,6 +48,9 @@ func (x *exchange) initReport(g *Gateway) {
 	}
 	x.effects.Report = &x.report
 	x.ranking = ranking.Ranking{Report: &x.report, Health: g.Health, Quarantine: &g.quarantine}
+	x.outcome = outcome.Outcome{
+		Report: &x.report, Sinks: &g.sinks, Owner: (*outcomeOwner)(x), Funds: &x.funds, Effects: &x.effects, Ranking: &x.ranking, Rounds: &x.rounds,
+	}
 	x.funds = funds.Funds{Report: &x.report, Meter: g.meter, Ledger: g.Ledger, Searches: &g.searches, Sessions: g.Sessions}
 }
 
@@ -56,7 +60,7 @@ func (x *exchange) serve(ctx context.Context, run func() error) error {
 	if l, ok := errors.AsType[*stream.Leaving](err); ok {
 		return &stream.Leaving{Rest: func() error { return x.serve(ctx, l.Rest) }}
 	}
-	if x.current != nil && x.trace.Settled == nil { // the sent part of the answer is charged, which may block
+	if x.outcome.Current != nil && x.trace.Settled == nil { // the sent part of the answer is charged, which may block
 		return x.client.Leave(func() error { return x.end(ctx, err) })
 	}
 	return x.end(ctx, err)
@@ -66,7 +70,7 @@ func (x *exchange) serve(ctx context.Context, run func() error) error {
 func (x *exchange) end(ctx context.Context, err error) error {
 	defer x.closeGuarded()
 	if late, ok := errors.AsType[upload.AnsweredError](err); ok {
-		x.recordRefused(late.Fault)
+		x.outcome.RecordRefused(late.Fault)
 		return nil
 	}
 	if err == nil || ctx.Err() != nil || errors.Is(err, stream.ErrTruncated) || errors.Is(err, stream.ErrDisconnected) {
@@ -76,13 +80,13 @@ func (x *exchange) end(ctx context.Context, err error) error {
 	if !errors.As(err, &f) {
 		f = fault.From(err)
 	}
-	x.recordRefused(f)
+	x.outcome.RecordRefused(f)
 	return x.client.Reply(x.report.Error(f))
 }
 
 // close releases what the exchange still holds and writes its record.
 func (x *exchange) close() {
-	x.finish()
+	x.outcome.Finish()
 	x.releaseResources()
 }
 

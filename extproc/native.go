@@ -154,7 +154,7 @@ func (n *nativeAnswer) take(ctx context.Context, p stream.Piece) (done bool, err
 	case !n.a.Ended:
 		return false, nil
 	}
-	if n.x.settlesSlowly(n.a) {
+	if n.x.outcome.SettlesSlowly(n.a) {
 		return true, n.x.client.Leave(func() error { return n.whole(ctx) })
 	}
 	return true, n.whole(ctx)
@@ -172,8 +172,8 @@ func (n *nativeAnswer) begin(ctx context.Context, h *stream.AnswerHead) (done bo
 		to := n.x.native.At(i)
 		f := n.x.native.Earlier(i, h.Outcome(i))
 		n.x.trace.AttemptEnded = n.x.native.Began(i + 1)
-		n.x.recordFailed(to, f)
-		n.x.recordDecision(n.x.native.Again(i))
+		n.x.outcome.RecordFailed(to, f)
+		n.x.outcome.RecordDecision(n.x.native.Again(i))
 		fs = append(fs, f)
 	}
 	if unwritten != nil && attempt.IsPanic(unwritten.Why) {
@@ -184,14 +184,14 @@ func (n *nativeAnswer) begin(ctx context.Context, h *stream.AnswerHead) (done bo
 		if unwritten != nil {
 			f = &upstream.Failure{Provider: n.to.Provider, Kind: upstream.NotEncoded, Cause: unwritten.Why}
 		}
-		n.x.recordFailed(n.to, f)
-		n.x.recordDecision(upstream.Decision{Why: "Envoy had no attempt left that may do better"})
+		n.x.outcome.RecordFailed(n.to, f)
+		n.x.outcome.RecordDecision(upstream.Decision{Why: "Envoy had no attempt left that may do better"})
 		return true, n.giveUp(ctx, append(fs, f))
 	}
 	if err := n.x.native.Check(&n.x.View, h.Cluster, h.Attempts); err != nil {
 		f := &upstream.Failure{Provider: n.to.Provider, Kind: upstream.NotEncoded, Cause: err}
-		n.x.recordFailed(n.to, f)
-		n.x.recordDecision(upstream.Decision{Why: "Envoy called another provider than was planned"})
+		n.x.outcome.RecordFailed(n.to, f)
+		n.x.outcome.RecordDecision(upstream.Decision{Why: "Envoy called another provider than was planned"})
 		return true, n.giveUp(ctx, []*upstream.Failure{f})
 	}
 	n.earlier = fs
@@ -199,7 +199,7 @@ func (n *nativeAnswer) begin(ctx context.Context, h *stream.AnswerHead) (done bo
 	n.a = reading.New(&n.x.report, &n.x.rounds, n.x.nextAttempt(&n.to), h.Status, h.Header)
 	_, n.a.Began = n.x.bill.InFlight()
 	if h.Status/100 == 2 {
-		n.x.current = n.a
+		n.x.outcome.Current = n.a
 		return false, nil
 	}
 	if h.Status < http.StatusOK { // such a status has no body
@@ -214,7 +214,7 @@ func (n *nativeAnswer) errorBody(ctx context.Context, p stream.Piece) (done bool
 		return false, nil
 	}
 	f := upstream.Stated(n.to.Provider, n.a.Refusal(n.head.Status))
-	n.x.recordFailed(n.to, f)
+	n.x.outcome.RecordFailed(n.to, f)
 	if !p.End {
 		return true, n.stop(ctx, f)
 	}
@@ -229,8 +229,8 @@ func (n *nativeAnswer) fail(ctx context.Context, p stream.Piece) (done bool, err
 		return false, nil
 	}
 	f := n.a.Fails()
-	n.x.recordFailed(n.to, f)
-	n.x.current = nil
+	n.x.outcome.RecordFailed(n.to, f)
+	n.x.outcome.Current = nil
 	if !p.End {
 		return true, n.stop(ctx, f)
 	}
@@ -245,7 +245,7 @@ func (n *nativeAnswer) discardBody(p stream.Piece) bool {
 
 // stop ends a request whose attempt failed while its answer still arrives.
 func (n *nativeAnswer) stop(ctx context.Context, f *upstream.Failure) error {
-	n.x.recordDecision(upstream.Decision{Why: "the provider's answer is too long to wait for its end"})
+	n.x.outcome.RecordDecision(upstream.Decision{Why: "the provider's answer is too long to wait for its end"})
 	return n.giveUp(ctx, append(n.earlier, f))
 }
 
@@ -254,7 +254,7 @@ func (n *nativeAnswer) afterFailure(ctx context.Context, s upstream.State, again
 	after := n.x.native.After(n.head.Attempts, n.to.Provider)
 	s.Failures, s.MaxRetries, s.Left = n.head.Attempts, n.x.Config.MaxRetries, len(after)
 	d := upstream.Next(&s)
-	n.x.recordDecision(d)
+	n.x.outcome.RecordDecision(d)
 	fs := n.earlier
 	switch d.Move {
 	case upstream.Amend:
@@ -273,7 +273,7 @@ func (n *nativeAnswer) afterFailure(ctx context.Context, s upstream.State, again
 func (n *nativeAnswer) giveUp(ctx context.Context, fs []*upstream.Failure) error {
 	e := n.x.staleFallback(ctx, fs)
 	if e == nil {
-		return n.refuse(n.x.exhausted(fs))
+		return n.refuse(n.x.outcome.NoAnswer(fs))
 	}
 	r, err := n.x.storedReply(ctx, n.x.useStored(e, record.CacheStale))
 	if err != nil {
@@ -284,14 +284,14 @@ func (n *nativeAnswer) giveUp(ctx context.Context, fs []*upstream.Failure) error
 
 // refuse answers with an error. Nothing was sent before.
 func (n *nativeAnswer) refuse(f *fault.Fault) error {
-	n.x.recordRefused(f)
+	n.x.outcome.RecordRefused(f)
 	return n.x.client.Reply(n.x.report.Error(f))
 }
 
 // whole settles a complete answer and sends it.
 func (n *nativeAnswer) whole(ctx context.Context) error {
 	n.x.client.Turn()
-	sum, err := n.x.settle(ctx, n.a, record.OK)
+	sum, err := n.x.outcome.Settle(ctx, n.a, record.OK)
 	if err != nil {
 		return n.refuse(fault.From(err))
 	}
@@ -332,9 +332,9 @@ func (n *nativeAnswer) callRest(client context.Context, rest []policy.Resolution
 		if r := reading.RefusalOf(f); r != nil {
 			return n.refuseAnswer(client, a, r)
 		}
-		x.recordFailed(*next, f)
+		x.outcome.RecordFailed(*next, f)
 		again, ok := x.retryWithout(*next, f)
-		x.recordDecision(seq.Failed(upstream.State{Failure: f, Over: ctx.Err() != nil, Amendable: ok}, again))
+		x.outcome.RecordDecision(seq.Failed(upstream.State{Failure: f, Over: ctx.Err() != nil, Amendable: ok}, again))
 	}
 	return n.giveUp(client, seq.Failures)
 }
@@ -342,11 +342,11 @@ func (n *nativeAnswer) callRest(client context.Context, rest []policy.Resolution
 // refuseAnswer ends a request whose answer a layer refused. Nothing was sent before.
 func (n *nativeAnswer) refuseAnswer(ctx context.Context, a *reading.Answer, f *fault.Fault) error {
 	x := n.x
-	sum, err := x.settleRefusal(ctx, a, f)
+	sum, err := x.outcome.SettleRefusal(ctx, a, f)
 	if err != nil {
 		return n.refuse(fault.From(err))
 	}
-	x.recordRefused(f)
+	x.outcome.RecordRefused(f)
 	r := x.report.Error(f)
 	r.Header = sum.Headers(r.Header)
 	return n.x.client.Reply(r)

@@ -57,7 +57,7 @@ func TestD70NoAnswerOfAnotherClusterThanPlannedIsRead(t *testing.T) {
 		x, d := planned(t)
 		n := &nativeAnswer{x: x}
 		done, err := n.begin(t.Context(), &stream.AnswerHead{Status: http.StatusOK, Cluster: cluster, Details: "via_upstream", Attempts: 2})
-		if err != nil || !done || d.got.Status != http.StatusInternalServerError || x.current != nil || len(x.bill.Calls()) != 0 {
+		if err != nil || !done || d.got.Status != http.StatusInternalServerError || x.outcome.Current != nil || len(x.bill.Calls()) != 0 {
 			t.Errorf("%q: %v, %v, the client got %d %s", cluster, done, err, d.got.Status, d.got.Body)
 		}
 	}

@@ -35,7 +35,7 @@ func (s *drivenStream) finishHeld(ctx context.Context, a *reading.Answer) (*upst
 		x.review.EmitSchema()
 		return s.sendReviewed(ctx, a, j)
 	}
-	x.voidProof(ctx, a, reasons.BadSchema)
+	x.outcome.VoidProof(ctx, a, reasons.BadSchema)
 	if x.review.Retried < x.review.SchemaRetries() && !j.Declined {
 		return x.retryInvalid(a, j), nil
 	}
@@ -50,7 +50,7 @@ func (s *drivenStream) sendReviewed(ctx context.Context, a *reading.Answer, j *r
 	}
 	a.Release(ctx, x.visibleEvents(a, j))
 	if f := a.Fails(); f != nil {
-		x.voidProof(ctx, a, reasons.Unreadable)
+		x.outcome.VoidProof(ctx, a, reasons.Unreadable)
 		return f, nil
 	}
 	return nil, s.send(ctx, a)
@@ -72,12 +72,12 @@ func (s *drivenStream) reconsider(ctx context.Context, a *reading.Answer, j *rev
 // of the held answer. Heartbeats are sent meanwhile. correction is appended to the messages. The validation is nil if the answer has no schema. The
 // error means that the client has disconnected.
 func (s *drivenStream) sideAnswer(ctx context.Context, v *request.View, to *policy.Resolution, correction []chat.Message) (*reading.Answer, *review.Validation, *upstream.Failure, error) {
-	x, held := s.x, s.x.current
-	x.charge(held)
-	defer func() { x.current = held }()
+	x, held := s.x, s.x.outcome.Current
+	x.outcome.Charge(held)
+	defer func() { x.outcome.Current = held }()
 	a, f, err := s.callWith(ctx, x.newAttempt(v, to, correction), func(_ context.Context, a *reading.Answer) (bool, error) { return a.Ended, nil })
 	if err != nil { // the client disconnected during the call
-		x.interrupt(x.current)
+		x.outcome.Interrupt(x.outcome.Current)
 	}
 	if f != nil {
 		x.bill.EndCall()
@@ -85,14 +85,14 @@ func (s *drivenStream) sideAnswer(ctx context.Context, v *request.View, to *poli
 	if f != nil || err != nil {
 		return nil, nil, f, err
 	}
-	x.charge(a)
-	x.recordAnswered(a, record.OK)
+	x.outcome.Charge(a)
+	x.outcome.RecordAnswered(a, record.OK)
 	if a.Form == nil {
 		return a, nil, nil, nil
 	}
 	j := x.review.Validate(a.Form)
 	if !x.review.Accepts(j) {
-		x.voidProof(ctx, a, reasons.BadSchema)
+		x.outcome.VoidProof(ctx, a, reasons.BadSchema)
 	}
 	return a, j, nil, nil
 }
@@ -111,7 +111,7 @@ func (s *drivenStream) useFallback(ctx context.Context, a *reading.Answer, j *re
 		return s.refuseInvalid(ctx, a, j)
 	}
 	a.NotCacheable = x.review.SetResult(a.Form.Plan, j)
-	x.current, x.review.Result.Defaulted = a, true
+	x.outcome.Current, x.review.Result.Defaulted = a, true
 	x.review.EmitSchema()
 	x.review.EmitSchemaFallback(review.FallbackDefault)
 	x.gw.Log.Warn("an answer without its form was replaced by the form's default", "request", x.ID, "subsystem", x.Hints.Subsystem,
@@ -130,17 +130,17 @@ func (s *drivenStream) refuseInvalid(ctx context.Context, a *reading.Answer, j *
 	x := s.x
 	a.NotCacheable = x.review.SetResult(a.Form.Plan, j)
 	f := x.review.SchemaFault(j, x.review.Retried)
-	x.current, x.trace.Fault, x.upstream = a, f, f
+	x.outcome.Current, x.trace.Fault, x.outcome.Unanswered = a, f, f
 	x.review.EmitSchema()
 	x.review.EmitSchemaFallback(review.FallbackError)
-	sum, err := x.settle(context.WithoutCancel(ctx), a, record.Invalid)
+	sum, err := x.outcome.Settle(context.WithoutCancel(ctx), a, record.Invalid)
 	if err != nil {
 		return s.fail(fault.From(err))
 	}
 	if s.begun {
 		return s.fail(f)
 	}
-	x.recordRefused(f)
+	x.outcome.RecordRefused(f)
 	r := x.report.Error(f)
 	r.Header = sum.Headers(x.report.SchemaHeader(r.Header, &a.By))
 	return s.x.client.Reply(r)
@@ -226,10 +226,10 @@ func (s *drivenStream) escalateInvalid(ctx context.Context, a *reading.Answer) (
 func (s *drivenStream) callTier2(ctx context.Context, a *reading.Answer) (*reading.Answer, *review.Validation, error) {
 	x := s.x
 	if !a.Counted {
-		x.charge(a)
-		x.recordAnswered(a, record.OK)
+		x.outcome.Charge(a)
+		x.outcome.RecordAnswered(a, record.OK)
 	}
-	x.current = a
+	x.outcome.Current = a
 	v := x.View
 	v.Request = x.review.Escalation.Request
 	b, j, err := s.runTier2(ctx, &v)
@@ -256,10 +256,10 @@ func (s *drivenStream) runTier2(ctx context.Context, v *request.View) (*reading.
 		case err != nil:
 			return nil, nil, err
 		case f != nil:
-			x.recordFailure(*to, f)
+			x.outcome.RecordFailure(*to, f)
 			again, ok := attempt.WithoutRefused(v, *to, f)
 			d := seq.Failed(upstream.State{Failure: f, Amendable: ok}, again)
-			x.recordDecision(d)
+			x.outcome.RecordDecision(d)
 			if d.Move == upstream.Advance {
 				correction = nil
 			}

@@ -21,10 +21,10 @@ func (s *drivenStream) nextRound(ctx context.Context, a *reading.Answer) error {
 	if err != nil {
 		return fmt.Errorf("answering calls of the gateway's own tools: %w", err)
 	}
-	x.charge(a)
-	x.recordAnswered(a, outcomeRound)
+	x.outcome.Charge(a)
+	x.outcome.RecordAnswered(a, outcomeRound)
 	x.trace.Attempts[len(x.trace.Attempts)-1].Reason = "the model called tools of the gateway"
-	x.recordDecision(upstream.Decision{Move: upstream.ToolRound, Why: "the model gets the results of its calls"})
+	x.outcome.RecordDecision(upstream.Decision{Move: upstream.ToolRound, Why: "the model gets the results of its calls"})
 	x.Request = next
 	r := &x.rounds
 	a.Gate.Close()

@@ -90,8 +90,8 @@ func (x *exchange) decide(ctx context.Context) error {
 	x.report.Epoch(&x.gw.epochs)
 	built := x.Config.Needs(&x.Hints, &f, &x.Principal)
 	x.report.Task = cmp.Or(x.Hints.TickType, x.Hints.Subsystem, built.Task.Name)
-	x.turn = x.gw.turnOf(x.Request, &x.Hints, x.conversationOwner(), &built)
-	built.KeepModel(x.gw.conversations.Find(&x.turn))
+	x.outcome.Turn = x.gw.turnOf(x.Request, &x.Hints, x.conversationOwner(), &built)
+	built.KeepModel(x.gw.conversations.Find(&x.outcome.Turn))
 	d := x.funds.Decide(&built.Intent)
 	if d.Err != nil {
 		return request.WithContentPath(x.Request, d.Err)

@@ -52,8 +52,8 @@ func (s *drivenStream) endVerifier() {
 	}
 	switch {
 	case o.a != nil && !o.a.Counted:
-		x.charge(o.a)
-		x.recordAnswered(o.a, record.OK)
+		x.outcome.Charge(o.a)
+		x.outcome.RecordAnswered(o.a, record.OK)
 	case o.part != nil:
 		x.bill.Add(&o.to, x.bill.Interrupted(&o.to, o.part, o.began))
 		x.trace.Attempts = append(x.trace.Attempts, record.Attempt{Provider: o.to.Provider, Model: o.to.Model, Outcome: record.ClientClosed})
@@ -99,16 +99,16 @@ func (s *drivenStream) verifierAnswer(ctx context.Context) (*reading.Answer, *re
 	if !o.noted {
 		o.noted = true
 		for i := range o.failed {
-			x.recordFailure(o.failed[i].to, o.failed[i].f)
-			x.recordDecision(o.failed[i].d)
+			x.outcome.RecordFailure(o.failed[i].to, o.failed[i].f)
+			x.outcome.RecordDecision(o.failed[i].d)
 		}
 	}
 	if o.a == nil {
 		return nil, nil, nil
 	}
 	if !o.a.Counted {
-		x.charge(o.a)
-		x.recordAnswered(o.a, record.OK)
+		x.outcome.Charge(o.a)
+		x.outcome.RecordAnswered(o.a, record.OK)
 	}
 	j := x.review.ValidateHeld(o.a.Form, o.a.Held)
 	if !x.review.Accepts(j) {

@@ -45,8 +45,8 @@ func (x *exchange) useStored(e *cache.Entry, k record.CacheStatus) *reading.Answ
 	if x.report.Stored, x.trace.Cache = e, k; k == record.CacheSemantic {
 		x.trace.Similarity = math.Round(x.Similarity*1000) / 1000
 	}
-	x.current = reading.NewStored(&x.report, e)
-	return x.current
+	x.outcome.Current = reading.NewStored(&x.report, e)
+	return x.outcome.Current
 }
 
 // storedReply returns a stored answer as a JSON body.
@@ -58,7 +58,7 @@ func (x *exchange) storedReply(ctx context.Context, a *reading.Answer) (stream.R
 	if err := a.Incomplete(); err != nil {
 		return stream.Reply{}, err
 	}
-	sum, err := x.settle(ctx, a, record.OK)
+	sum, err := x.outcome.Settle(ctx, a, record.OK)
 	if err != nil {
 		return stream.Reply{}, err
 	}
@@ -91,8 +91,8 @@ func (x *exchange) leaveCoalesced() {
 		return
 	}
 	var err error
-	if x.upstream != nil {
-		err = x.upstream
+	if x.outcome.Unanswered != nil {
+		err = x.outcome.Unanswered
 	}
 	x.Cache.Release(err)
 }

@@ -10,10 +10,10 @@ import (
 
 // retryInvalid bills an answer that does not follow its schema, and prepares the call with its correction. The failure is of kind upstream.WrongForm.
 func (x *exchange) retryInvalid(a *reading.Answer, j *review.Validation) *upstream.Failure {
-	x.charge(a)
-	x.recordAnswered(a, "schema")
+	x.outcome.Charge(a)
+	x.outcome.RecordAnswered(a, "schema")
 	x.trace.Attempts[len(x.trace.Attempts)-1].Reason = (&upstream.Failure{Kind: upstream.WrongForm}).Reason()
-	x.recordDecision(upstream.Decision{Move: upstream.ValidationRetry, Why: "the answer is repeated with a description of what is wrong"})
+	x.outcome.RecordDecision(upstream.Decision{Move: upstream.ValidationRetry, Why: "the answer is repeated with a description of what is wrong"})
 	r := &failedValidation{a: a, j: j}
 	if x.failedValidation != nil && x.failedValidation.at(&a.By) {
 		r.correction = x.failedValidation.correction
@@ -22,7 +22,7 @@ func (x *exchange) retryInvalid(a *reading.Answer, j *review.Validation) *upstre
 		r.correction = append(r.correction, review.TextMessage(chat.RoleAssistant, string(j.Raw)))
 	}
 	r.correction = append(r.correction, review.TextMessage(chat.RoleUser, x.review.Schema.RetryPrompt(j.Choices[j.Wrong])))
-	x.failedValidation = r
+	x.failedValidation, x.outcome.Invalid = r, true
 	x.review.Retried++
 	x.review.EndTrial(&a.By)
 	return &upstream.Failure{Provider: a.By.Provider, Kind: upstream.WrongForm, Cause: review.SchemaError{}}
@@ -54,10 +54,10 @@ func (x *exchange) reportTotalUsage(a *reading.Answer, events []chat.Event) {
 // replaceAnswer makes b the request's answer. The answer a, which it replaces, is billed.
 func (x *exchange) replaceAnswer(a, b *reading.Answer, jb *review.Validation) {
 	if a != nil && !a.Counted {
-		x.charge(a)
-		x.recordAnswered(a, record.OK)
+		x.outcome.Charge(a)
+		x.outcome.RecordAnswered(a, record.OK)
 	}
-	x.current = b
+	x.outcome.Current = b
 	if b.Form != nil {
 		b.NotCacheable = x.review.SetResult(b.Form.Plan, jb)
 		x.review.EmitSchema()

@@ -31,9 +31,9 @@ type Report struct {
 
 	Stored         *cache.Entry // the answer, if it came from the cache
 	DegradedAnswer []string     // what of the complete answer the client's format could not express
-	FullChain      bool         // parts of the complete answer that the client's format could not express
-	Attestation    string       // the answer has its reasoning in a separate member
-	Task           string       // hash of the answer's token; "" for an answer that is not attested
+	FullChain      bool         // the answer has its reasoning in a separate member
+	Attestation    string       // hash of the answer's token; "" for an answer that is not attested
+	Task           string       // what the request is for: its tick, subsystem or kind of task
 
 	Logger    *slog.Logger
 	Metrics   *telemetry.Metrics

@@ -131,7 +131,9 @@ var soundTree = map[string]string{
 			_ "bardo.money/gateway/extproc/rounds"; _ "bardo.money/gateway/extproc/report")`,
 	"extproc/funds/funds.go": `package funds; import (_ "bardo.money/gateway/extproc/request"; _ "bardo.money/gateway/extproc/review"; _ "bardo.money/gateway/extproc/side"; _ "bardo.money/gateway/extproc/endpoint"
 			_ "bardo.money/gateway/extproc/report")`,
-	"extproc/effects/effects.go":         `package effects; import (_ "bardo.money/gateway/extproc/report"; _ "bardo.money/gateway/extproc/rounds")`,
+	"extproc/effects/effects.go": `package effects; import (_ "bardo.money/gateway/extproc/report"; _ "bardo.money/gateway/extproc/rounds")`,
+	"extproc/outcome/outcome.go": `package outcome; import (_ "bardo.money/gateway/extproc/effects"; _ "bardo.money/gateway/extproc/funds"; _ "bardo.money/gateway/extproc/ranking"
+		_ "bardo.money/gateway/extproc/reading"; _ "bardo.money/gateway/extproc/report"; _ "bardo.money/gateway/extproc/rounds"; _ "bardo.money/gateway/extproc/attempt")`,
 	"extproc/ranking/ranking.go":         `package ranking; import (_ "bardo.money/gateway/extproc/request"; _ "bardo.money/gateway/extproc/report")`,
 	"extproc/toolaccess/access.go":       `package toolaccess; import (_ "bardo.money/gateway/extproc/runtime"; _ "bardo.money/gateway/extproc/request")`,
 	"extproc/hedge/race.go":              `package hedge; import (_ "bardo.money/gateway/extproc/attempt"; _ "bardo.money/gateway/extproc/reading")`,

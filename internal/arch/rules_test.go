@@ -19,7 +19,7 @@ var levels = []struct {
 		"extproc/api", "extproc/passthrough", "extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health",
 		"extproc/cors", "extproc/realtime", "extproc/upload", "extproc/replay", "extproc/site", "extproc/mcp", "extproc/stream/duplex",
 	}},
-	{3, "step", []string{"extproc/modality", "extproc/review", "extproc/runtime", "extproc/request", "extproc/dryrun", "extproc/attempt", "extproc/probe", "extproc/endpoint", "extproc/side", "extproc/rounds", "extproc/later", "extproc/report", "extproc/reading", "extproc/funds", "extproc/effects", "extproc/follow", "extproc/hedge", "extproc/ranking", "extproc/toolaccess"}},
+	{3, "step", []string{"extproc/modality", "extproc/review", "extproc/runtime", "extproc/request", "extproc/dryrun", "extproc/attempt", "extproc/probe", "extproc/endpoint", "extproc/side", "extproc/rounds", "extproc/later", "extproc/report", "extproc/reading", "extproc/funds", "extproc/effects", "extproc/outcome", "extproc/follow", "extproc/hedge", "extproc/ranking", "extproc/toolaccess"}},
 	{4, "server", []string{"extproc", "extproc/stream/*", "xds", "xds/feed"}},
 	{5, "program", []string{"cmd/...", "e2e/..."}},
 }
@@ -47,6 +47,7 @@ var engines = map[string][]string{
 	"extproc/funds":        {"extproc/request", "extproc/review", "extproc/report", "extproc/side", "extproc/endpoint"},
 	"extproc/effects":      {"extproc/report", "extproc/rounds"}, // what the layers saved is read off the bill
 	"extproc/ranking":      {"extproc/request", "extproc/report"},
+	"extproc/outcome":      {"extproc/effects", "extproc/funds", "extproc/ranking", "extproc/reading", "extproc/report", "extproc/rounds", "extproc/attempt"}, // the end of them all
 	"extproc/modality":     {"extproc/request"},
 	"extproc/follow":       {"extproc/request", "extproc/runtime"},
 	"extproc/hedge":        {"extproc/attempt", "extproc/reading"}, // it runs two attempts, and reads both answers

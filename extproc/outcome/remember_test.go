@@ -1,15 +1,21 @@
-package extproc
+package outcome
 
 import (
 	"context"
 	"testing"
 
+	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/conversation"
+	"bardo.money/gateway/extproc/effects"
 	"bardo.money/gateway/extproc/keyring"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/reading"
+	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/extproc/report"
 	"bardo.money/gateway/extproc/request"
+	"bardo.money/gateway/extproc/rounds"
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/policy"
 )
@@ -28,19 +34,20 @@ func (f finisher) Finish(_ *pipeline.Exchange, by policy.ProviderID, _ keyring.I
 // it; answers of other models make nothing warm.
 func TestWhoeverAnsweredFirstIsRemembered(t *testing.T) {
 	var by []policy.ProviderID
-	x := &exchange{View: request.View{Config: &runtime.Config{Pipeline: pipeline.New(finisher{&by})}}}
-	x.initReport(&Gateway{})
-	x.bill.Open(&meter.Meter{}, x, "r")
-	x.Request, x.Log = &chat.Request{}, []pipeline.Entry{{Layer: "l6"}}
+	v := &request.View{Config: &runtime.Config{Pipeline: pipeline.New(finisher{&by})}}
+	v.Request, v.Log = &chat.Request{}, []pipeline.Entry{{Layer: "l6"}}
+	r := &report.Report{View: v, Trace: &record.Trace{}, Bill: &meter.Bill{}, Calls: &attempt.Writer{}}
+	r.Bill.Open(&meter.Meter{}, v, "r")
+	x := &Outcome{Report: r, Sinks: &Sinks{Conversations: conversation.New()}, Effects: &effects.Effects{Report: r}, Rounds: &rounds.State{}}
 	first := policy.Resolution{Provider: "one", Model: "fast"}
 	x.Found = []policy.Resolution{first, {Provider: "two", Model: "fast"}, {Provider: "three", Model: "strong"}}
 
-	x.notifyLayers(&reading.Answer{Report: &x.report, By: x.Found[2]}) // failed over to
+	x.notifyLayers(&reading.Answer{Report: r, By: x.Found[2]}) // failed over to
 	if len(by) != 0 {
 		t.Errorf("another model's provider is remembered: %q", by)
 	}
-	x.charge(&reading.Answer{Report: &x.report, By: x.Found[1]}) // not sure enough, so that
-	x.charge(&reading.Answer{Report: &x.report, By: policy.Resolution{Provider: "four", Model: "opinion"}})
+	x.Charge(&reading.Answer{Report: r, By: x.Found[1]}) // not sure enough, so that
+	x.Charge(&reading.Answer{Report: r, By: policy.Resolution{Provider: "four", Model: "opinion"}})
 	if len(by) != 1 || by[0] != "two" {
 		t.Errorf("remembered are %q, want the provider of the first model alone", by)
 	}
