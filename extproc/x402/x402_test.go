@@ -384,13 +384,20 @@ func TestWhatAWalletOwesRaisesItsPrice(t *testing.T) {
 	}
 	want(p.Reserve(t.Context(), "r1", 9000), "0.016000 0.000000 0.006000")
 	_, p = c.payer(t, c.paid("8", "17000"), true)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // it is settled first, as of a wallet that owes, and this chain settles nothing
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if err := p.Reserve(ctx, "r2", 9000); err == nil {
-		t.Error("a wallet that owes is served before it has paid")
+	served := make(chan error, 1)
+	go func() { served <- p.Reserve(ctx, "r2", 9000) }() // it is settled first, as of a wallet that owes, and this chain settles nothing
+	for row, err := c.book.ByID(t.Context(), 1); err != nil || row.Captured != 17_000 || row.Request != "r2"; row, err = c.book.ByID(t.Context(), 1) {
+		select {
+		case err := <-served:
+			t.Fatalf("before its payment is stored: %v", err)
+		case <-time.Tick(time.Millisecond):
+		}
 	}
-	if row, err := c.book.ByID(t.Context(), 1); err != nil || row.Captured != 17_000 || row.Request != "r2" {
-		t.Errorf("%+v, %v", row, err)
+	cancel()
+	if err := <-served; err == nil {
+		t.Error("a wallet that owes is served before it has paid")
 	}
 }
 
