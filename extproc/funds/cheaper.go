@@ -80,8 +80,7 @@ func (f *Funds) steps(refused fault.Kind) (prefix string, steps [][]policy.Resol
 		return degradedModel, steps
 	case fault.InsufficientFunds:
 		if f.Config.Cheaper.Free {
-			free := slices.DeleteFunc(f.Replacements(""), func(to policy.Resolution) bool { return !f.IsFree(&to) })
-			steps = append(steps, free)
+			steps = append(steps, f.freeOf(f.Replacements("")))
 		}
 	default:
 	}
