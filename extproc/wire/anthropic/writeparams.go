@@ -48,6 +48,7 @@ func (w *writer) calledTools() []chat.Tool {
 }
 
 func (w *writer) tool(t *chat.Tool) {
+	t = w.ObjectTool(t)
 	w.Raw(`{"name":`)
 	w.Str(wire.ToolName(t.Name, chat.Anthropic))
 	if t.Description != "" {

@@ -18,6 +18,7 @@ func (w *writer) tools() {
 }
 
 func (w *writer) tool(t *chat.Tool) {
+	t = w.ObjectTool(t)
 	w.Element()
 	w.Raw(`{"type":"function","function":{"name":`)
 	w.FunctionHead(t)
@@ -41,7 +42,7 @@ func (w *writer) params() {
 			field = MaxTokens
 		}
 		w.Key(field)
-		w.Integer(n)
+		w.Integer(w.AtLeast(n, w.opts.MinOutput))
 	}
 	if n := w.req.Choices; n > 1 {
 		w.Key("n")

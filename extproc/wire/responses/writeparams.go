@@ -9,9 +9,6 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// minOutput is OpenAI's minimum limit of an answer in tokens.
-const minOutput = 16
-
 // resolve merges the profile into the client's parameters, and names what the format cannot express.
 func (w *writer) resolve() {
 	own := w.Conv.Params
@@ -74,6 +71,7 @@ func (w *writer) tools() {
 
 // function writes a function. In this format, a function without "strict" is strict.
 func (w *writer) function(t *chat.Tool) {
+	t = w.ObjectTool(t)
 	w.Element()
 	w.Raw(`{"type":"function","name":`)
 	w.FunctionHead(t)
@@ -114,12 +112,8 @@ func (w *writer) limit() {
 	if n == 0 {
 		return
 	}
-	if n < minOutput {
-		n = minOutput
-		w.Degrade("max_tokens")
-	}
 	w.Key("max_output_tokens")
-	w.Integer(n)
+	w.Integer(w.AtLeast(n, wire.MinOutput))
 }
 
 // sampling writes the sampling parameters that the format has. For a model that refuses them, defaults are dropped silently.
