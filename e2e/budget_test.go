@@ -273,36 +273,6 @@ func TestK70RequestsUnderWayHoldAnAgentsBudget(t *testing.T) {
 	}
 }
 
-// TestK70HeartbeatsAtOneTimeFallToTheFirstTier: of eight deliberate ones that arrive together only those are served as such that the budget covers, and one
-// more; the others are routine ones.
-func TestK70HeartbeatsAtOneTimeFallToTheFirstTier(t *testing.T) {
-	t.Parallel()
-	withinOneDay(t)
-	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
-	b := sixCents
-	b.HeaderDelay = 2 * time.Second
-	p.Behave(b)
-	g := gateway.Run(t, gateway.Options{Config: quick, Providers: spenders(p)})
-	for _, a := range []ask{
-		{dialect: fake.OpenAI, model: "auto", more: `"max_tokens":30000`}, // 0.072, as much for a correction, and the input, of 0.20
-		{dialect: fake.OpenAI, model: "auto", more: `"max_tokens":30000`, stream: true},
-	} {
-		models, lowered := map[string]int{}, 0
-		for _, got := range atOnce(t, g, 8, a.call(ofGolem(fmt.Sprintf("%s%v", a.dialect, a.stream), "heartbeat_t2")...)) {
-			if got.Status != http.StatusOK {
-				t.Fatalf("%d: %s", got.Status, got.Body)
-			}
-			models[got.Header.Get("X-Bardo-Model")]++
-			if slices.Contains(strings.Split(got.Header.Get("X-Bardo-Degraded"), ","), "tier:t2->t1") {
-				lowered++
-			}
-		}
-		if models["deep"] != 2 || models["swift"] != 6 || lowered != 6 {
-			t.Errorf("%s: served by %v, %d lowered", a.dialect, models, lowered)
-		}
-	}
-}
-
 // TestGatewaysOfOneLedgerShareBudgets: what one has charged, another knows when it is applied to the store.
 func TestGatewaysOfOneLedgerShareBudgets(t *testing.T) {
 	t.Parallel()

@@ -241,7 +241,7 @@ func TestClientsOverGemini(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		t.Run(fmt.Sprintf("OpenAI, stream=%v", stream), func(t *testing.T) {
 			const request = `{"model":"gemini-3-x","stream":%v,"reasoning_effort":"low","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":[{"type":"text","text":"Look."},` +
-				`{"type":"image_url","image_url":{"url":"data:image/png;base64,` + image + `"}}]}%s],"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object","properties":{}}}}]}`
+				`{"type":"image_url","image_url":{"url":"data:image/png;base64,` + image + `"}}]}%s],"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object"}}}]}`
 			got := g.Do(t, gateway.Call{Path: "/v1/chat/completions", Body: fmt.Sprintf(request, false, "")})
 			var a struct {
 				Choices []struct {
@@ -312,7 +312,7 @@ var aLongStory = map[fake.Dialect]string{
 	fake.OpenAI: `{"model":%q,"stream":%v,"reasoning_effort":"low","messages":[{"role":"user","content":[{"type":"text","text":"Look."},{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}}]},` +
 		`{"role":"assistant","content":"Let me see.","reasoning_details":[{"type":"reasoning.text","text":"Hm.","signature":"` + "%s" + `","format":"anthropic-claude-v1","index":0},{"type":"reasoning.encrypted","data":"` + "%s" + `","format":"google-gemini-v1","index":1}],` +
 		`"tool_calls":[{"id":"call_1","type":"function","function":{"name":"look","arguments":"{\"at\":\"x\"}"}},{"id":"call_2","type":"function","function":{"name":"look","arguments":"{}"}}]},` +
-		`{"role":"tool","tool_call_id":"call_2","content":"two"},{"role":"tool","tool_call_id":"call_1","content":"one"}],"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object","properties":{}}}}]}`,
+		`{"role":"tool","tool_call_id":"call_2","content":"two"},{"role":"tool","tool_call_id":"call_1","content":"one"}],"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object"}}}]}`,
 	fake.Anthropic: `{"model":%q,"max_tokens":4000,"stream":%v,"thinking":{"type":"adaptive"},"messages":[{"role":"user","content":[{"type":"text","text":"Look."},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}]},` +
 		`{"role":"assistant","content":[{"type":"thinking","thinking":"Hm.","signature":"` + "%s" + `"},{"type":"text","text":"Let me see."},{"type":"redacted_thinking","data":"google-gemini-v1#` + "%s" + `"},` +
 		`{"type":"tool_use","id":"call_1","name":"look","input":{"at":"x"}},{"type":"tool_use","id":"call_2","name":"look","input":{}}]},` +

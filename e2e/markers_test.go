@@ -86,7 +86,7 @@ func marked(security string) (calls []gateway.Call) {
 			`"stop":["<stop>"],"prediction":{"type":"content","content":"<prediction>"},`+markedTools+`,"messages":`+markedTurns+`}`)
 		add("/v1/messages", `{"model":"m","stream":`+stream+`,"max_tokens":50,"system":"<system>","metadata":{"user_id":"<user>"},"stop_sequences":["<stop>"],`+
 			`"tools":[{"name":"own_<tool>","description":"<description>","input_schema":{"type":"object","properties":{"<parameter>":{"type":"string"}}}}],"messages":[{"role":"user","content":"<prompt>"}]}`)
-		add("/v1/responses", `{"model":"m","stream":`+stream+`,"instructions":"<system>","input":"<prompt>","metadata":{"a":"<metadata>"},"tools":[{"type":"function","name":"own_<tool>","parameters":{"type":"object","properties":{}}}]}`)
+		add("/v1/responses", `{"model":"m","stream":`+stream+`,"instructions":"<system>","input":"<prompt>","metadata":{"a":"<metadata>"},"tools":[{"type":"function","name":"own_<tool>","parameters":{"type":"object"}}]}`)
 		add("/v1/chat/completions", `{"model":"m","stream":`+stream+`,"messages":[{"role":"user","content":"<prompt>"}],`+markedFormat+`}`)
 	}
 	add("/v1beta/models/m:generateContent", `{"contents":[{"role":"user","parts":[{"text":"<prompt>"}]}],"systemInstruction":{"parts":[{"text":"<system>"}]},"labels":{"a":"<metadata>"}}`)

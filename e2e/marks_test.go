@@ -27,7 +27,7 @@ func TestC15MarksOnlyWhereTheProviderCaches(t *testing.T) {
 				"/v1/messages": `{"model":%q,"max_tokens":3000,"system":%q,"tools":[{"name":"f","input_schema":{"type":"object"}}],` +
 					`"messages":[{"role":"user","content":"hi"}]}`,
 				"/v1/chat/completions": `{"model":%q,"messages":[{"role":"system","content":%q},{"role":"user","content":"hi"}],` +
-					`"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{}}}}]}`,
+					`"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]}`,
 			} {
 				c := gateway.Call{Path: path, Body: fmt.Sprintf(body, model, system(size)), Header: []string{"X-Bardo-Subsystem: heartbeat_t1", fmt.Sprintf("X-Bardo-Golem-Id: %s-%d", model, size)}}
 				if got := g.Do(t, c); got.Status != http.StatusOK {

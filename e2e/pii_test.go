@@ -28,7 +28,7 @@ var piiBodies = map[fake.Dialect]string{ //nolint:exhaustive // Gemini names its
 		{"role":"assistant","content":"I call EMP-004711 at 12 N Main St, Springfield, IL 62704.","tool_calls":[{"id":"c1","type":"function","function":{"name":"pay","arguments":"{\"card\":\"4111 1111 1111 1111\",\"iban\":\"DE89 3704 0044 0532 0130 00\"}"}}]},
 		{"role":"tool","tool_call_id":"c1","content":"paid for SSN 536-90-4399"},
 		{"role":"user","content":"my key is sk-ant-Zx8Kq2mN5vB7cL1pR4tY6uW9, write again"}],
-		"tools":[{"type":"function","function":{"name":"pay","description":"asks john@example.com","parameters":{"type":"object","properties":{}}}}]}`,
+		"tools":[{"type":"function","function":{"name":"pay","description":"asks john@example.com","parameters":{"type":"object"}}}]}`,
 	fake.Anthropic: `{"model":%[1]q,"stream":%[2]v,"max_tokens":500,"metadata":{"user_id":"john@example.com"},
 		"system":[{"type":"text","text":"The owner is jane.doe@mail.example.co.uk."}],
 		"messages":[

@@ -153,9 +153,10 @@ func (s *realtimeSession) next() (e realtimeEvent, err error) {
 	return e, json.Unmarshal(b, &e)
 }
 
-// await reads events until one of a type.
-func (s *realtimeSession) await(kind string) realtimeEvent {
+// await sends events, and reads until one of a type.
+func (s *realtimeSession) await(kind string, events ...string) realtimeEvent {
 	s.t.Helper()
+	s.send(events...)
 	for {
 		e, err := s.next()
 		if err != nil {
@@ -619,6 +620,167 @@ func TestRealtimeIsRefusedToPrivateRequests(t *testing.T) {
 		t.Error("a provider got the handshake")
 	}
 	l.open(t, key)
+}
+
+// TestRealtimeSplitFailsOver: with a control plane and a pair, a provider that refuses the handshake, or cannot be reached, is replaced, and has failed.
+func TestRealtimeSplitFailsOver(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"refused", "unreachable", "both"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			configured, providers := realtimePair(t)
+			if name == "unreachable" {
+				configured[0].BaseURL, configured[0].Key = "http://"+gateway.FreeAddress(t), "k"
+			}
+			split := gateway.RunSplit(t, gateway.Options{Config: free + "routing: {ping_interval: 1h}\n", Providers: configured})
+			l := &realtimeLab{Gateway: split.Gateway}
+			key := l.CreateKey(t, "--name", "k", "--balance-usd", "5").Key
+			if name == "unreachable" {
+				s := l.open(t, key)
+				if by := s.head.Get("X-Bardo-Provider"); by != "two" {
+					t.Errorf("served by %q", by)
+				}
+				return
+			}
+			providers[0].BehaveOn("/realtime", fake.Behaviour{Status: 503})
+			if name == "both" {
+				providers[1].BehaveOn("/realtime", fake.Behaviour{Status: 503})
+				_, got := l.handshake(t, callRealtime, key)
+				if got.Status != http.StatusBadGateway && got.Status != http.StatusServiceUnavailable || !strings.Contains(got.Body, `"error"`) {
+					t.Errorf("%d %s", got.Status, got.Body)
+				}
+				if paid := 5_000_000 - l.settled(t, key); paid != 0 {
+					t.Errorf("paid %d", paid)
+				}
+				return
+			}
+			var id string
+			for range 6 { // as many as make a provider fail
+				s := l.open(t, key)
+				if by := s.head.Get("X-Bardo-Provider"); by != "two" {
+					t.Fatalf("served by %q", by)
+				}
+				s.send(askRealtime)
+				s.await("response.done")
+				_ = s.Close(websocket.StatusNormalClosure, "")
+				id = s.head.Get("X-Request-Id")
+			}
+			b := billOf(t, l.Gateway, key, id+".1")
+			if b.Provider != "two" || b.Status != "ok" {
+				t.Errorf("%+v", b)
+			}
+			if l.Metrics(t).Sum("bardo_attempts_total", `provider="one"`) == 0 {
+				t.Error("no failed attempt is counted")
+			}
+			l.settled(t, key)
+			split.AssertSound(t)
+		})
+	}
+}
+
+// TestRealtimeProvidersThatBreakHaveFailed: in their health, which avoids them after some of it, and in the record of the response. The client gets 1011 and an
+// error event; what was used is charged.
+func TestRealtimeProvidersThatBreakHaveFailed(t *testing.T) {
+	t.Parallel()
+	for name, kind := range map[string]fake.BreakKind{"without a close": fake.Close, "with 1011": fake.ErrorEvent} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			configured, providers := realtimePair(t)
+			l := &realtimeLab{Gateway: gateway.Run(t, gateway.Options{Config: free + "routing: {ping_interval: 1h}\n", Providers: configured})}
+			key := l.CreateKey(t, "--name", "k", "--balance-usd", "50").Key
+			providers[0].BehaveOn("/realtime", fake.Behaviour{Tokens: 10, Break: fake.Break{Kind: kind}})
+			var paid int64
+			for range 20 {
+				s := l.open(t, key)
+				if s.head.Get("X-Bardo-Provider") == "two" {
+					break
+				}
+				s.send(askRealtime)
+				if last, code, _ := s.closing(); last.Error.Code != "upstream_error" || last.Error.Type == "" || code != websocket.StatusInternalError {
+					t.Fatalf("the session ended with %s, %d", last.raw, code)
+				}
+				b := billOf(t, l.Gateway, key, s.head.Get("X-Request-Id")+".1")
+				if b.Status != "cut" || b.Attempts != 1 || micro(t, b.Cost) == 0 {
+					t.Fatalf("the record is %+v", b)
+				}
+				paid += micro(t, b.Cost)
+			}
+			if s := l.open(t, key); s.head.Get("X-Bardo-Provider") != "two" {
+				t.Error("the provider counts as healthy")
+			}
+			if now := micro(t, *fundsOf(t, l.Gateway, key).Balance); now != 50_000_000-paid || paid == 0 {
+				t.Errorf("the balance is %d after %d", now, paid)
+			}
+		})
+	}
+}
+
+// TestRealtimeSessionsThatAreLeftReleaseEverything: 200 clients go away without a close, at different moments, and nothing of them remains.
+func TestRealtimeSessionsThatAreLeftReleaseEverything(t *testing.T) {
+	t.Parallel()
+	l := runRealtimeLab(t)
+	l.openai.BehaveOn("/realtime", fake.Behaviour{Tokens: 5, Gap: 5 * time.Millisecond})
+	key := l.CreateKey(t, "--name", "k", "--balance-usd", "1000").Key
+	first := l.open(t, key)
+	first.await("response.done", askRealtime)
+	_ = first.Close(websocket.StatusNormalClosure, "")
+	before := l.Metrics(t).Sum("go_goroutines")
+	const sessions, parallel = 200, 20
+	var all sync.WaitGroup
+	for first := range parallel {
+		all.Go(func() {
+			for i := first; i < sessions; i += parallel {
+				s := l.open(t, key)
+				for n, event := range []string{sayRealtime, askRealtime, speak(100, 7), speak(100, 0), askRealtime} {
+					if n < i%6 {
+						s.send(event)
+					}
+				}
+				if i%7 == 0 {
+					s.await("response.created", askRealtime)
+				}
+				_ = s.CloseNow()
+			}
+		})
+	}
+	all.Wait()
+	l.settled(t, key)
+	eventually(t, "the end of all goroutines", func() bool { return l.Metrics(t).Sum("go_goroutines") < before+40 })
+	l.AssertSound(t)
+}
+
+// TestRealtimeOutputLimitsLowerReservations: a limit of the session, once the provider has confirmed it, and one of a response.
+func TestRealtimeOutputLimitsLowerReservations(t *testing.T) {
+	t.Parallel()
+	l := runRealtimeLab(t)
+	l.openai.BehaveOn("/realtime", fake.Behaviour{Tokens: 20, Gap: 20 * time.Millisecond})
+	key := l.CreateKey(t, "--name", "k", "--balance-usd", "5").Key
+	held := func(want string) {
+		t.Helper()
+		eventually(t, "$"+want+" to be held", func() bool { return string(fundsOf(t, l.Gateway, key).Held) == want })
+	}
+	s := l.open(t, key)
+	held("0.393216") // 4096 tokens of input at $32, and of output at $64
+	s.send(`{"type":"session.update","session":{"type":"realtime","max_output_tokens":100}}`)
+	s.await("session.updated")
+	held("0.137472")
+	s.send(`{"type":"response.create","response":{"conversation":"none","max_output_tokens":"inf"}}`)
+	s.await("response.created")
+	held("0.530688") // it, and the next one
+	s.await("response.done")
+	held("0.137472")
+	s.send(`{"type":"session.update","session":{"type":"realtime","max_output_tokens":"inf"}}`)
+	s.await("session.updated")
+	held("0.393216")
+	s.send(turnsByHand)
+	s.await("session.updated")
+	s.send(`{"type":"response.create","response":{"max_output_tokens":50}}`)
+	s.await("response.created")
+	held("0.527488") // it with 0.134272, and the next one
+	s.await("response.done")
+	_ = s.CloseNow()
+	l.settled(t, key)
+	l.AssertSound(t)
 }
 
 // TestRealtimeModelsOfKeys: a key that may not use the model opens no session with it.

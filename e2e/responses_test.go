@@ -431,7 +431,7 @@ func TestResponsesThatAreKept(t *testing.T) {
 	if !fakes["responses"].Saw(`"tools":[{"type":"local_shell"}],"store":true}`) {
 		t.Error("the client's bytes did not pass")
 	}
-	_, got := respond(t, g, false, `{"model":"claude","input":"hi","tools":[{"type":"web_search"},{"type":"function","name":"f","parameters":{"type":"object","properties":{}}}],"store":true}`)
+	_, got := respond(t, g, false, `{"model":"claude","input":"hi","tools":[{"type":"web_search"},{"type":"function","name":"f","parameters":{"type":"object"}}],"store":true}`)
 	if d := got.Header.Get("X-Bardo-Degraded"); !strings.Contains(d, "web_search") || !strings.Contains(d, "store") {
 		t.Errorf("degraded %q", d)
 	}

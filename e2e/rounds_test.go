@@ -16,7 +16,7 @@ import (
 func manyTools(form string) string {
 	var out []string
 	for i := range 110 {
-		out = append(out, fmt.Sprintf(form, fmt.Sprintf("unrelated_tool_%d", i), `{"type":"object","properties":{}}`))
+		out = append(out, fmt.Sprintf(form, fmt.Sprintf("unrelated_tool_%d", i), `{"type":"object"}`))
 	}
 	for i := range 10 {
 		out = append(out, fmt.Sprintf(form, fmt.Sprintf("book_flight_%d", i), `{"type":"object","properties":{"to":{"type":"string"}},"required":["to"],"additionalProperties":false}`))
@@ -355,7 +355,7 @@ func recallBody(dialect fake.Dialect, model string, stream bool) string {
 	for i := range 6 {
 		add(2+i, "note", fmt.Sprintf(`{"n":%d}`, i), "ok")
 	}
-	tools := `{"type":"function","function":{"name":"read","parameters":{"type":"object","properties":{}}}},{"type":"function","function":{"name":"note","parameters":{"type":"object","properties":{}}}}`
+	tools := `{"type":"function","function":{"name":"read","parameters":{"type":"object"}}},{"type":"function","function":{"name":"note","parameters":{"type":"object"}}}`
 	if dialect == fake.Anthropic {
 		tools = `{"name":"read","input_schema":{"type":"object"}},{"name":"note","input_schema":{"type":"object"}}`
 	}

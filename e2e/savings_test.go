@@ -230,7 +230,7 @@ func TestSavingsCountWhatHappened(t *testing.T) {
 func toolList() string {
 	var out []string
 	for _, name := range agentTools() {
-		out = append(out, fmt.Sprintf(`{"type":"function","function":{"name":%q,"parameters":{"type":"object","properties":{}}}}`, name))
+		out = append(out, fmt.Sprintf(`{"type":"function","function":{"name":%q,"parameters":{"type":"object"}}}`, name))
 	}
 	return "[" + strings.Join(out, ",") + "]"
 }

@@ -88,7 +88,7 @@ func toolsOfSubjects() string {
 	}
 	var tools []string
 	for name, about := range names {
-		tools = append(tools, fmt.Sprintf(`{"type":"function","function":{"name":%q,"description":%q,"parameters":{"type":"object","properties":{}}}}`, name, about))
+		tools = append(tools, fmt.Sprintf(`{"type":"function","function":{"name":%q,"description":%q,"parameters":{"type":"object"}}}`, name, about))
 	}
 	slices.Sort(tools)
 	return strings.Join(tools, ",")

@@ -65,9 +65,9 @@ providers:
 		return "[" + strings.Join(out, ",") + "]"
 	}
 	for name, form := range map[string]struct{ path, body string }{
-		"openai":    {"/v1/chat/completions", `{"model":%q,"messages":[{"role":"user","content":"tick"}],"tools":` + list(`{"type":"function","function":{"name":%q,"parameters":{"type":"object","properties":{}}}}`) + `}`},
+		"openai":    {"/v1/chat/completions", `{"model":%q,"messages":[{"role":"user","content":"tick"}],"tools":` + list(`{"type":"function","function":{"name":%q,"parameters":{"type":"object"}}}`) + `}`},
 		"anthropic": {"/v1/messages", `{"model":%q,"max_tokens":100,"messages":[{"role":"user","content":"tick"}],"tools":` + list(`{"name":%q,"input_schema":{"type":"object"}}`) + `}`},
-		"responses": {"/v1/responses", `{"model":%q,"input":"tick","tools":` + list(`{"type":"function","name":%q,"parameters":{"type":"object","properties":{}}}`) + `}`},
+		"responses": {"/v1/responses", `{"model":%q,"input":"tick","tools":` + list(`{"type":"function","name":%q,"parameters":{"type":"object"}}`) + `}`},
 	} {
 		for model, at := range map[string]*fake.Server{"m": own, "n": other} {
 			at.Forget()

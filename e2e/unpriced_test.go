@@ -73,7 +73,7 @@ func (e *extra) String() string { return string(e.s) + "/" + e.model + "/" + e.n
 // unpricedParts are examples of every provider and every format of a client.
 var unpricedParts = []extra{
 	{"responses", "openai/gpt-5", `"tools":[{"type":"code_interpreter","container":{"type":"auto"}}]`, `tools[0].type "code_interpreter"`},
-	{"responses", "openai/gpt-5", `"tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{}}},{"type":"image_generation"}]`, `tools[1].type "image_generation"`},
+	{"responses", "openai/gpt-5", `"tools":[{"type":"function","name":"f","parameters":{"type":"object"}},{"type":"image_generation"}]`, `tools[1].type "image_generation"`},
 	{"responses", "openai/gpt-5", `"tools":[{"type":"file_search","vector_store_ids":[]}]`, `tools[0].type "file_search"`},
 	{"responses", "openai/gpt-5", `"tools":[{"type":"mcp","server_label":"x","server_url":"https://a.example/"}]`, `tools[0].type "mcp"`},
 	{"responses", "openai/gpt-5", `"tools":[{"type":"shell","environment":{"type":"container_auto"}}]`, `tools[0].type "shell"`},

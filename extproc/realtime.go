@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/coder/websocket"
@@ -20,6 +18,7 @@ import (
 	"bardo.money/gateway/extproc/realtime"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/internal/telemetry"
@@ -88,15 +87,15 @@ func (x *exchange) realtime(ctx context.Context) error {
 	if err := x.funds.FindSession(ctx); err != nil {
 		return err
 	}
-	if err := x.findModality(ctx, modality.Realtime(model, 0)); err != nil {
+	if err := x.findModality(ctx, modality.Realtime(model, 0, 0)); err != nil {
 		return err
 	}
 	if err := modality.MayRelay(&x.View); err != nil {
 		return err
 	}
-	a := &realtimeAccount{session: x, order: x.Order, begun: map[string]*realtimeTurn{}, reader: x.reader(), checked: time.Now()}
-	defer a.release()
-	if err := a.Prepare(ctx, 1, 0); err != nil { // a key without money is refused before the handshake
+	s := &realtime.Session{Host: &realtimeHost{session: x, order: x.Order, reader: x.reader(), checked: time.Now()}, Window: modality.Window(x.Order)}
+	defer s.Close()
+	if err := s.Open(ctx); err != nil {
 		return err
 	}
 	x.trace.StartFirstAttempt(x.Arrived, x.Waited)
@@ -106,16 +105,24 @@ func (x *exchange) realtime(ctx context.Context) error {
 	}
 	defer func() { _ = provider.CloseNow() }()
 	x.gw.Health.Report(policy.Result{Provider: to.Provider, Outcome: policy.Succeeded, Latency: time.Since(x.trace.AttemptStarted)})
-	a.order = []policy.Resolution{*to}
 	client, err := x.accept(to)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = client.CloseNow() }()
 	x.trace.Unbilled = &record.End{Status: http.StatusSwitchingProtocols, Outcome: record.OK}
-	s := realtime.Session{Client: client, Provider: provider, Model: modality.Upstream(to), Account: a, MaxAge: realtime.MaxAge}
-	s.Run(ctx)
+	s.Client, s.Provider, s.Model = client, provider, modality.Upstream(to)
+	s.Host.(*realtimeHost).order = []policy.Resolution{*to}
+	if broken := s.Run(ctx); broken != nil {
+		x.trace.Unbilled.Outcome = record.Cut
+		x.outcome.RecordFailure(*to, realtimeFailure(to, broken))
+	}
 	return nil
+}
+
+// realtimeFailure is the failure of a provider whose connection broke.
+func realtimeFailure(to *policy.Resolution, cause error) *upstream.Failure {
+	return &upstream.Failure{Provider: to.Provider, Kind: upstream.Reset, Cause: cause}
 }
 
 // accept upgrades the client's connection.
@@ -135,74 +142,19 @@ func drainingFault() *fault.Fault {
 	return fault.New(fault.Unavailable, "the gateway is being stopped: connect again", realtime.ErrDraining)
 }
 
-// realtimeAccount reserves and charges the money of a session. Each response is an exchange of its own.
-type realtimeAccount struct {
+// realtimeHost is the gateway of a session. Each response is an exchange of its own.
+type realtimeHost struct {
 	session *exchange
 	order   []policy.Resolution // the candidates; the one that serves the session, once that is open
-	ready   []*realtimeTurn     // prepared, not begun
-	begun   map[string]*realtimeTurn
-	turns   int   // exchanges of responses so far
-	refused error // the last failure of Prepare
+	turns   int                 // exchanges of responses so far
 	reader  *follow.Reader
 	checked time.Time // when the key was last checked
 }
 
-var _ realtime.Account = (*realtimeAccount)(nil)
+var _ realtime.Host = (*realtimeHost)(nil)
 
-// realtimeTurn is the exchange of one response.
-type realtimeTurn struct {
-	*exchange
-	context int64 // tokens that its reservation covers
-}
-
-// leastContext is the number of tokens that a reservation covers at least.
-const leastContext = 4096
-
-// contextFor returns the number of tokens to reserve for a context: more than it has, so that not every event changes the reservation.
-func (a *realtimeAccount) contextFor(context int64) int64 {
-	n := int64(leastContext)
-	for n < context && n < math.MaxInt64/2 {
-		n *= 2
-	}
-	return min(n, max(a.window(), context))
-}
-
-// window returns the context window of the candidates; the maximum number if one is unknown.
-func (a *realtimeAccount) window() (n int64) {
-	for i := range a.order {
-		if a.order[i].Context <= 0 {
-			return math.MaxInt64
-		}
-		n = max(n, int64(a.order[i].Context))
-	}
-	return n
-}
-
-// Prepare implements realtime.Account.
-func (a *realtimeAccount) Prepare(ctx context.Context, n int, context int64) (err error) {
-	defer func() { a.refused = err }()
-	context = min(context, a.window())
-	for i, t := range a.ready {
-		if t.context >= context {
-			continue
-		}
-		if err := a.reserve(ctx, t, context); err != nil {
-			a.ready = slices.Delete(a.ready, i, i+1)
-			return err
-		}
-	}
-	for len(a.ready) < n {
-		t := a.newTurn()
-		if err := a.admit(ctx, t, context); err != nil {
-			return err
-		}
-		a.ready = append(a.ready, t)
-	}
-	return nil
-}
-
-// newTurn returns an exchange with the decisions of the session.
-func (a *realtimeAccount) newTurn() *realtimeTurn {
+// NewTurn implements realtime.Host: an exchange with the decisions of the session.
+func (a *realtimeHost) NewTurn() realtime.Turn {
 	x := a.session
 	a.turns++
 	t := x.gw.newExchangeAs(&later.Client{}, x.Head, fmt.Sprintf("%s.%d", x.ID, a.turns))
@@ -211,34 +163,32 @@ func (a *realtimeAccount) newTurn() *realtimeTurn {
 	t.ID, t.Started, t.Side, t.Order = id, started, side, a.order
 	t.trace.Operation = telemetry.Realtime
 	t.bill.PaidBy(t.Principal, t.gw.meter.PayerOf(&t.Principal), t.Config.Spread(&t.Principal))
-	return &realtimeTurn{exchange: t}
+	return &realtimeTurn{exchange: t, host: a}
 }
 
-// admit checks the limits of the key, and reserves the highest cost of a response.
-func (a *realtimeAccount) admit(ctx context.Context, t *realtimeTurn, context int64) error {
-	return a.guarded(ctx, t, func() error {
-		if err := t.limit(ctx, &endpoint.Endpoint{Method: http.MethodPost, Class: endpoint.Generate}); err != nil {
-			return err
+// realtimeTurn is the exchange of one response.
+type realtimeTurn struct {
+	*exchange
+	host     *realtimeHost
+	admitted bool
+}
+
+var _ realtime.Turn = (*realtimeTurn)(nil)
+
+// Reserve implements realtime.Turn.
+func (t *realtimeTurn) Reserve(ctx context.Context, n realtime.Need) error {
+	err := t.guarded(func() error {
+		if !t.admitted {
+			if err := t.limit(ctx, &endpoint.Endpoint{Method: http.MethodPost, Class: endpoint.Generate}); err != nil {
+				return err
+			}
+			t.admitted = true
+			if err := t.funds.FindSession(ctx); err != nil {
+				return err
+			}
 		}
-		if err := t.funds.FindSession(ctx); err != nil {
-			return err
-		}
-		t.context = a.contextFor(context)
-		return t.payModality(ctx, modality.Realtime(t.Request.Model, t.context))
+		return t.payModality(ctx, modality.Realtime(t.Request.Model, n.Context, n.Output))
 	})
-}
-
-// reserve raises the reservation of a response.
-func (a *realtimeAccount) reserve(ctx context.Context, t *realtimeTurn, context int64) error {
-	return a.guarded(ctx, t, func() error {
-		t.context = a.contextFor(context)
-		return t.payModality(ctx, modality.Realtime(t.Request.Model, t.context))
-	})
-}
-
-// guarded runs f for a response. If that fails the response's exchange is ended as a refused request.
-func (a *realtimeAccount) guarded(ctx context.Context, t *realtimeTurn, f func() error) error {
-	err := t.guarded(f)
 	if err == nil {
 		return nil
 	}
@@ -247,35 +197,23 @@ func (a *realtimeAccount) guarded(ctx context.Context, t *realtimeTurn, f func()
 	return refused
 }
 
-// Begin implements realtime.Account.
-func (a *realtimeAccount) Begin(ctx context.Context, id string) (err error) {
-	var t *realtimeTurn
-	if len(a.ready) > 0 {
-		t = a.ready[0]
-		a.ready = a.ready[1:]
-	} else {
-		t = a.newTurn()
-		_ = t.bill.Reserve(ctx, 0) // its cost is owed in any case
-		if err = a.refused; err == nil {
-			err = fault.Newf(fault.InsufficientFunds, "a response began that was not paid for")
-		}
-	}
+// Owe implements realtime.Turn.
+func (t *realtimeTurn) Owe(ctx context.Context, n realtime.Need) {
+	_ = t.guarded(func() error { return t.payModality(ctx, modality.Realtime(t.Request.Model, n.Context, n.Output)) })
+}
+
+// Begin implements realtime.Turn.
+func (t *realtimeTurn) Begin() {
 	t.Started = time.Now()
 	t.trace.StartFirstAttempt(time.Time{}, 0)
 	t.trace.AttemptStarted = t.Started
-	t.bill.Begin(&a.order[0], t.Started)
-	a.begun[id] = t
-	return err
+	t.bill.Begin(&t.host.order[0], t.Started)
 }
 
-// Done implements realtime.Account.
-func (a *realtimeAccount) Done(ctx context.Context, id string, u *realtime.Usage, how realtime.Outcome) error {
-	t := a.begun[id]
-	if t == nil {
-		return nil
-	}
-	delete(a.begun, id)
+// Settle implements realtime.Turn.
+func (t *realtimeTurn) Settle(ctx context.Context, u *realtime.Usage, how realtime.Outcome) error {
 	defer t.closeGuarded()
+	to := &t.host.order[0]
 	if how == realtime.Failed && u.Estimated {
 		u = &realtime.Usage{}
 	}
@@ -285,7 +223,23 @@ func (a *realtimeAccount) Done(ctx context.Context, id string, u *realtime.Usage
 	}
 	t.bill.EndCall()
 	err := t.guarded(func() error {
-		_, err := (&modalitySink{t.exchange, modality.Realtime(t.Request.Model, math.MaxInt64)}).Settle(context.WithoutCancel(ctx), &a.order[0], &used, outcomes[how])
+		cost, err := modality.CostOf(&t.View, modality.Realtime(t.Request.Model, realtime.Unlimited, realtime.Unlimited), to, &used)
+		if err != nil {
+			return err
+		}
+		usage := used.Usage()
+		if t.CallerPays(to.Provider) && !used.Reported {
+			usage = chat.Usage{Final: true}
+		}
+		t.bill.AddPriced(to, usage, cost)
+		if how == realtime.Cut { // the session reports the broken connection for the provider's health
+			f := realtimeFailure(to, nil)
+			t.outcome.RecordAttempt(*to, f.String(), f.Reason(), f.Measure())
+		} else {
+			t.gw.Health.Report(policy.Result{Provider: to.Provider, Outcome: policy.Succeeded, Latency: time.Since(t.Started)})
+			t.outcome.RecordAttempt(*to, record.OK, "", telemetry.Served)
+		}
+		_, err = t.outcome.Settle(context.WithoutCancel(ctx), nil, outcomes[how])
 		return err
 	})
 	if err == nil {
@@ -300,11 +254,14 @@ var outcomes = map[realtime.Outcome]string{
 	realtime.Complete: record.OK, realtime.Failed: record.OK, realtime.Cancelled: record.Cancelled, realtime.Cut: record.Cut,
 }
 
+// Release implements realtime.Turn.
+func (t *realtimeTurn) Release() { t.abandon() }
+
 // keyCheck is how often a session's key is checked.
 const keyCheck = time.Second
 
-// Check implements realtime.Account.
-func (a *realtimeAccount) Check(ctx context.Context) error {
+// Check implements realtime.Host.
+func (a *realtimeHost) Check(ctx context.Context) error {
 	if a.session.gw.Draining() {
 		return drainingFault()
 	}
@@ -318,16 +275,8 @@ func (a *realtimeAccount) Check(ctx context.Context) error {
 	return nil
 }
 
-// Error implements realtime.Account.
-func (a *realtimeAccount) Error(f *fault.Fault) json.RawMessage {
+// Error implements realtime.Host.
+func (a *realtimeHost) Error(f *fault.Fault) json.RawMessage {
 	v, _ := jsonx.Parse(a.session.Dialect.Error(f, a.session.ID)) // the dialect writes JSON
 	return json.RawMessage(v.Get("error").Raw)
-}
-
-// release ends what is prepared and was not used.
-func (a *realtimeAccount) release() {
-	for _, t := range a.ready {
-		t.abandon()
-	}
-	a.ready = nil
 }

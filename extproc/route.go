@@ -30,35 +30,13 @@ func (x *exchange) candidates(ctx context.Context) error {
 	if err := x.funds.KeepToBudget(ctx); err != nil {
 		return err
 	}
-	if err := x.decideInBudget(ctx); err != nil {
+	if err := x.decide(ctx); err != nil {
 		return err
 	}
 	x.DirectKey = x.SkipsMasking()
 	x.CallersKey = slices.ContainsFunc(x.Found, func(to policy.Resolution) bool { return x.CallerPays(to.Provider) })
 	x.ProtectOnly = x.SkipsLayers() || x.Verbatim()
 	return nil
-}
-
-// decideInBudget is decide. A heartbeat of tier T2 that does not fit into its budget is decided again, as one of tier T1.
-func (x *exchange) decideInBudget(ctx context.Context) error {
-	if !x.funds.IsLimitedTier2() {
-		return x.decide(ctx)
-	}
-	asked, first := x.Request, *x.Request // decide changes the request, and may replace it by its turn
-	if asked.Turn != nil {
-		turn := *asked.Turn
-		first.Turn = &turn
-	}
-	x.Request = &first
-	if err := x.decide(ctx); err != nil {
-		return err
-	}
-	lowered, err := x.funds.HoldTier2(ctx)
-	if err != nil || !lowered {
-		return err
-	}
-	x.Request = asked
-	return x.decide(ctx)
 }
 
 // layersWait reports whether a layer may wait for anything but the client.

@@ -131,7 +131,7 @@ func (p *Prompt) Body() []byte {
 	}
 	var tools []any
 	for i := range p.Tools {
-		tools = append(tools, map[string]any{"type": "function", "function": map[string]any{"name": fmt.Sprintf("tool_%d", i), "parameters": map[string]any{"type": "object", "properties": map[string]any{}}}})
+		tools = append(tools, map[string]any{"type": "function", "function": map[string]any{"name": fmt.Sprintf("tool_%d", i), "parameters": map[string]any{"type": "object"}}})
 	}
 	if tools != nil {
 		body["tools"] = tools

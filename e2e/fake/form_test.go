@@ -445,11 +445,6 @@ func TestRefusesSchemasAsTheRealProvidersDo(t *testing.T) {
 		{"what is not strict", "/chat/completions", `{"model":"m",` + hi + `,"response_format":{"type":"json_schema","json_schema":{"name":"d","schema":` + decision + `}}}`, fake.OpenAI, ""},
 		{"JSON that nobody mentions", "/chat/completions", `{"model":"m",` + hi + `,"response_format":{"type":"json_object"}}`, fake.OpenAI, "must contain the word 'json'"},
 		{"a strict tool", "/chat/completions", `{"model":"m",` + hi + `,"tools":[{"type":"function","function":{"name":"f","strict":true,"parameters":{"type":"object"}}}]}`, fake.OpenAI, "Invalid schema for function 'f'"},
-		{"a tool without properties", "/chat/completions", `{"model":"m",` + hi + `,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]}`, fake.OpenAI, "object schema missing properties"},
-		{"a tool without a type", "/responses", `{"model":"m","input":"hi","tools":[{"type":"function","name":"f","parameters":{"properties":{}}}]}`, fake.OpenAI, "got 'type: \\\"None\\\"'"},
-		{"alternatives of a tool", "/responses", `{"model":"m","input":"hi","tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{},"oneOf":[{}]}}]}`, fake.OpenAI, "at the top level"},
-		{"a tool without parameters", "/chat/completions", `{"model":"m",` + hi + `,"tools":[{"type":"function","function":{"name":"f"}}]}`, fake.OpenAI, ""},
-		{"alternatives of Claude's tool", "/messages", `{"model":"m","max_tokens":9,` + hi + `,"tools":[{"name":"f","input_schema":{"type":"object","anyOf":[{}]}}]}`, fake.Anthropic, "at the top level"},
 		{"Responses: an open object", "/responses", `{"model":"m","input":"hi","text":{"format":{"type":"json_schema","name":"d","strict":true,"schema":{"type":"object"}}}}`, fake.OpenAI, "to be false"},
 		{"Responses: a strict tool", "/responses", `{"model":"m","input":"hi","tools":[{"type":"function","name":"f","strict":true,"parameters":{"type":"object"}}]}`, fake.OpenAI, "Invalid schema for function 'f'"},
 

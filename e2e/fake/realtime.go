@@ -17,7 +17,8 @@ import (
 
 // Realtime sessions, as OpenAI's reference has them (platform.openai.com/docs/api-reference/realtime-client-events and -server-events). BehaveOn("/realtime", …)
 // says how handshakes fail, and how responses look: Text, Tokens, TokenSize, Gap, FirstToken, and Usage.Missing. A response is as long as Tokens, whatever
-// its max_output_tokens are. Speech is heard where audio that is not silent is followed by audio that is.
+// its max_output_tokens are, and Break ends the session at its end: ErrorEvent with close code 1011. Speech is heard where audio that is not silent is followed
+// by audio that is.
 
 // realtimePath is the path of sessions below the base URL.
 const realtimePath = "/realtime"
@@ -56,6 +57,7 @@ type realtimeSession struct {
 	text     int  // bytes of text in the conversation
 	audio    int  // bytes of audio in it
 	cachedAt int  // tokens of text of the last response's input
+	limit    any  // max_output_tokens
 	cancel   map[string]context.CancelFunc
 	running  sync.WaitGroup
 }
@@ -85,7 +87,7 @@ func (s *Server) serveRealtime(p *player, r *http.Request, rec *Request) {
 		case <-ctx.Done():
 		}
 	}()
-	t := &realtimeSession{s: s, conn: conn, rec: rec, model: rec.Model, listens: true, cancel: map[string]context.CancelFunc{}}
+	t := &realtimeSession{s: s, conn: conn, rec: rec, model: rec.Model, listens: true, limit: "inf", cancel: map[string]context.CancelFunc{}}
 	t.send(ctx, "session.created", map[string]any{"session": t.object()})
 	for {
 		_, msg, err := conn.Read(ctx)
@@ -108,11 +110,17 @@ func (s *Server) behaviourOn(path string) Behaviour {
 }
 
 func (t *realtimeSession) object() map[string]any {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	detection := map[string]any{"type": "server_vad", "create_response": true}
+	if !t.listens {
+		detection = nil
+	}
 	return map[string]any{
 		"object": "realtime.session", "type": "realtime", "id": "sess_1", "model": t.model, "output_modalities": []string{"audio"},
-		"instructions": "You are a helpful assistant.", "max_output_tokens": "inf", "tools": []any{}, "tool_choice": "auto", "tracing": nil,
+		"instructions": "You are a helpful assistant.", "max_output_tokens": t.limit, "tools": []any{}, "tool_choice": "auto", "tracing": nil,
 		"audio": map[string]any{
-			"input":  map[string]any{"format": map[string]any{"type": "audio/pcm", "rate": 24000}, "transcription": nil, "turn_detection": map[string]any{"type": "server_vad", "create_response": true}},
+			"input":  map[string]any{"format": map[string]any{"type": "audio/pcm", "rate": 24000}, "transcription": nil, "turn_detection": detection},
 			"output": map[string]any{"format": map[string]any{"type": "audio/pcm", "rate": 24000}, "voice": "marin"},
 		},
 	}
@@ -141,6 +149,7 @@ type realtimeEvent struct {
 	Item       json.RawMessage `json:"item"`
 	Session    struct {
 		Type  string `json:"type"`
+		Limit any    `json:"max_output_tokens"`
 		Audio struct {
 			Input struct {
 				TurnDetection json.RawMessage `json:"turn_detection"`
@@ -149,6 +158,7 @@ type realtimeEvent struct {
 	} `json:"session"`
 	Response struct {
 		Conversation string `json:"conversation"`
+		Limit        any    `json:"max_output_tokens"`
 	} `json:"response"`
 }
 
@@ -169,11 +179,14 @@ func (t *realtimeSession) hear(ctx context.Context, msg []byte) {
 			t.fail(ctx, &e, "missing_required_parameter", "Missing required parameter: 'session.type'.")
 			return
 		}
+		t.mu.Lock()
 		if bytes.Equal(e.Session.Audio.Input.TurnDetection, []byte("null")) {
-			t.mu.Lock()
 			t.listens = false
-			t.mu.Unlock()
 		}
+		if e.Session.Limit != nil {
+			t.limit = e.Session.Limit
+		}
+		t.mu.Unlock()
 		t.send(ctx, "session.updated", map[string]any{"session": t.object()})
 	case "conversation.item.create":
 		t.mu.Lock()
@@ -191,7 +204,7 @@ func (t *realtimeSession) hear(ctx context.Context, msg []byte) {
 		t.mu.Unlock()
 		t.send(ctx, "input_audio_buffer.cleared", map[string]any{})
 	case "response.create":
-		t.respond(ctx, e.Response.Conversation == "none")
+		t.respond(ctx, e.Response.Conversation == "none", e.Response.Limit)
 	case "response.cancel":
 		t.mu.Lock()
 		for _, cancel := range t.cancel {
@@ -222,7 +235,7 @@ func (t *realtimeSession) listen(ctx context.Context, e *realtimeEvent) {
 	if ended {
 		t.send(ctx, "input_audio_buffer.speech_stopped", map[string]any{"audio_end_ms": 1000, "item_id": "item_speech"})
 		t.commit(ctx)
-		t.respond(ctx, false)
+		t.respond(ctx, false, nil)
 	}
 }
 
@@ -234,17 +247,20 @@ func (t *realtimeSession) commit(ctx context.Context) {
 }
 
 // respond begins a response.
-func (t *realtimeSession) respond(ctx context.Context, outside bool) {
+func (t *realtimeSession) respond(ctx context.Context, outside bool, limit any) {
 	b := t.s.behaviourOn(realtimePath)
 	running, cancel := context.WithCancel(ctx)
 	t.mu.Lock()
 	t.n++
 	id := fmt.Sprintf("resp_%d", t.n)
 	t.cancel[id] = cancel
+	if limit == nil {
+		limit = t.limit
+	}
 	t.mu.Unlock()
 	t.running.Go(func() {
 		defer cancel()
-		t.say(ctx, running, id, outside, &b)
+		t.say(ctx, running, id, outside, limit, &b)
 		t.mu.Lock()
 		delete(t.cancel, id)
 		t.mu.Unlock()
@@ -252,8 +268,8 @@ func (t *realtimeSession) respond(ctx context.Context, outside bool) {
 }
 
 // say sends a response: as text, then the same as speech, 2,400 bytes of which are a token.
-func (t *realtimeSession) say(ctx, running context.Context, id string, outside bool, b *Behaviour) {
-	response := map[string]any{"object": "realtime.response", "id": id, "status": "in_progress", "status_details": nil, "output": []any{}, "conversation_id": "conv_1", "usage": nil}
+func (t *realtimeSession) say(ctx, running context.Context, id string, outside bool, limit any, b *Behaviour) {
+	response := map[string]any{"object": "realtime.response", "id": id, "status": "in_progress", "status_details": nil, "output": []any{}, "conversation_id": "conv_1", "usage": nil, "max_output_tokens": limit}
 	if outside {
 		response["conversation_id"] = nil
 	}
@@ -291,7 +307,12 @@ func (t *realtimeSession) say(ctx, running context.Context, id string, outside b
 	if !ok {
 		status = "cancelled"
 	}
-	if b.Break.Kind != Healthy {
+	switch b.Break.Kind {
+	case Healthy:
+	case ErrorEvent:
+		_ = t.conn.Close(websocket.StatusInternalError, "internal error")
+		return
+	default:
 		_ = t.conn.CloseNow()
 		return
 	}

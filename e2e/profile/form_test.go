@@ -313,7 +313,7 @@ func responsesBody(r *rand.Rand) []byte {
 	maybeSay(r, b, "reasoning", map[string]any{"effort": pick(r, "low", "high")})
 	maybeSay(r, b, "text", map[string]any{"verbosity": "medium"})
 	if r.IntN(2) == 0 {
-		b["tools"] = []any{map[string]any{"type": "function", "name": "f", "parameters": map[string]any{"type": "object", "properties": map[string]any{}}}}
+		b["tools"] = []any{map[string]any{"type": "function", "name": "f", "parameters": map[string]any{"type": "object"}}}
 		maybeSay(r, b, "tool_choice", pick(r, "auto", "none"))
 	}
 	raw, _ := json.Marshal(b) // of maps of plain values

@@ -37,11 +37,11 @@ var translated = map[string]fake.Behaviour{
 // requests are the paths and bodies of the clients, of a model and streamed or not; thinking is the second.
 var typedRequests = map[string][2]string{
 	"openai": {
-		`{"model":%q,"stream":%v,"messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object","properties":{}}}}]}`,
+		`{"model":%q,"stream":%v,"messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object"}}}]}`,
 		`{"model":%q,"stream":%v,"messages":[{"role":"user","content":"hi"}],"reasoning_effort":"high"}`,
 	},
 	"responses": {
-		`{"model":%q,"stream":%v,"input":"hi","tools":[{"type":"function","name":"look","strict":false,"parameters":{"type":"object","properties":{}}}]}`,
+		`{"model":%q,"stream":%v,"input":"hi","tools":[{"type":"function","name":"look","strict":false,"parameters":{"type":"object"}}]}`,
 		`{"model":%q,"stream":%v,"input":"hi","reasoning":{"effort":"high","summary":"auto"}}`,
 	},
 	"anthropic": {

@@ -23,7 +23,7 @@ import (
 // still recorded.
 
 // KeepToBudget determines what the request may spend, if its caller states a daily budget. Heartbeats of tier T2 are routed as T1 once their budget
-// is spent, unless the answer is free. HoldTier2 reserves it.
+// is spent, unless the answer is free.
 func (f *Funds) KeepToBudget(ctx context.Context) error {
 	f.MarkCritical(f.Hints.Subsystem)
 	part := budget.PartOf(f.Hints.Subsystem)
@@ -44,46 +44,9 @@ func (f *Funds) KeepToBudget(ctx context.Context) error {
 	if b.Left = d.Remaining; d.Action != budget.Downgrade || f.FirstIsFree() {
 		return nil
 	}
-	f.lower(&d, use)
+	f.Exhausted(&d, use)
+	f.Hints.Subsystem, b.Degraded = budget.Routine, d.Degraded
 	return nil
-}
-
-// lower makes a heartbeat of tier T2 one of tier T1.
-func (f *Funds) lower(d *budget.Decision, use budget.Use) {
-	f.Exhausted(d, use)
-	f.Hints.Subsystem, f.Bill.Allowance.Degraded = budget.Routine, d.Degraded
-}
-
-// IsLimitedTier2 reports whether the request is a heartbeat of tier T2 with a budget.
-func (f *Funds) IsLimitedTier2() bool {
-	return f.Bill.Allowance.Part == budget.Heartbeat && f.Hints.Subsystem == budget.Deliberate
-}
-
-// HoldTier2 reserves the maximum cost of a heartbeat of tier T2 from its budget as soon as its candidates are found, so that those that arrive together
-// do not exceed it. Once the budget is spent or reserved, the free candidates serve it if the first one is free; else it becomes one of tier T1, and its
-// candidates must be found again.
-func (f *Funds) HoldTier2(ctx context.Context) (lowered bool, err error) {
-	d, use, err := f.enter(ctx, f.Found)
-	if err != nil || d.Action != budget.Downgrade {
-		return false, err
-	}
-	if f.IsFree(&f.Found[0]) {
-		f.Found = f.freeOf(f.Found)
-		return false, nil
-	}
-	f.lower(&d, use)
-	f.floor = nil
-	return true, nil
-}
-
-// enter reserves the maximum charge of the request at some candidates from its subsystem's budget.
-func (f *Funds) enter(ctx context.Context, candidates []policy.Resolution) (budget.Decision, budget.Use, error) {
-	return f.Bill.Allowance.Enter(ctx, f.Meter, f.Started, f.Agent(), f.Hints.Subsystem, f.MaxCharge(candidates))
-}
-
-// freeOf returns the candidates that cost the caller nothing.
-func (f *Funds) freeOf(candidates []policy.Resolution) []policy.Resolution {
-	return slices.DeleteFunc(slices.Clone(candidates), func(to policy.Resolution) bool { return !f.IsFree(&to) })
 }
 
 // spend reserves the request's maximum cost from its subsystem's budget, or refuses the request once that is spent. If its first candidate is free,
@@ -93,12 +56,12 @@ func (f *Funds) spend(ctx context.Context) error {
 	if b.Part == budget.None {
 		return nil
 	}
-	d, use, err := f.enter(ctx, f.Order)
+	d, use, err := b.Enter(ctx, f.Meter, f.Started, f.Agent(), f.Hints.Subsystem, f.MaxCharge(f.Order))
 	if err != nil || d.Action != budget.Refuse {
 		return err
 	}
 	if f.IsFree(&f.Order[0]) {
-		f.Order = f.freeOf(f.Order)
+		f.Order = slices.DeleteFunc(slices.Clone(f.Order), func(to policy.Resolution) bool { return !f.IsFree(&to) })
 		return nil
 	}
 	f.Exhausted(&d, use)
@@ -322,7 +285,7 @@ func (f *Funds) onlyFree() bool {
 	if !f.IsFree(&f.Order[0]) || f.Review.MaxSideCost() > 0 {
 		return false
 	}
-	f.Order = f.freeOf(f.Order)
+	f.Order = slices.DeleteFunc(slices.Clone(f.Order), func(to policy.Resolution) bool { return !f.IsFree(&to) })
 	return true
 }
 

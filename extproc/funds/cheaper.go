@@ -80,7 +80,8 @@ func (f *Funds) steps(refused fault.Kind) (prefix string, steps [][]policy.Resol
 		return degradedModel, steps
 	case fault.InsufficientFunds:
 		if f.Config.Cheaper.Free {
-			steps = append(steps, f.freeOf(f.Replacements("")))
+			free := slices.DeleteFunc(f.Replacements(""), func(to policy.Resolution) bool { return !f.IsFree(&to) })
+			steps = append(steps, free)
 		}
 	default:
 	}

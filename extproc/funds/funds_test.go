@@ -155,36 +155,6 @@ func TestK70RequestsWithSecondCallsShareABudget(t *testing.T) {
 	l.wantHeld(300, 300)
 }
 
-// TestK70Tier2HeartbeatsShareABudget: one that does not fit is lowered, or served by free models if the first one is free.
-func TestK70Tier2HeartbeatsShareABudget(t *testing.T) {
-	l := newLab(t, policy.USD)
-	beat := func(id string, candidates ...policy.Resolution) *Funds {
-		f := l.request(id, candidates...)
-		f.Hints.Subsystem = budget.Deliberate
-		f.Bill.Allowance = meter.Allowance{Part: budget.Heartbeat, Limits: budget.Budgets{budget.Heartbeat: 150}}
-		if !f.IsLimitedTier2() {
-			t.Error("it has no budget")
-		}
-		return f
-	}
-	for i, row := range []struct {
-		candidates []policy.Resolution
-		lowered    bool
-		found      int
-	}{{[]policy.Resolution{first}, false, 1}, {[]policy.Resolution{free, first}, false, 2}, {[]policy.Resolution{first}, true, 1}, {[]policy.Resolution{free, first}, false, 1}} {
-		f := beat(string(rune('a'+i)), row.candidates...)
-		f.floor = &floor{}
-		lowered, err := f.HoldTier2(t.Context())
-		l.must(err)
-		if lowered != row.lowered || len(f.Found) != row.found || (f.Hints.Subsystem == budget.Routine) != row.lowered || (f.Bill.Allowance.Degraded != "") != row.lowered || (f.floor == nil) != row.lowered {
-			t.Errorf("%d: lowered %v, %d candidates, as %s, %q", i, lowered, len(f.Found), f.Hints.Subsystem, f.Bill.Allowance.Degraded)
-		}
-		if row.lowered && f.IsLimitedTier2() {
-			t.Error("a lowered one is lowered again")
-		}
-	}
-}
-
 // TestALayersCallIsReservedWithItsRequest, of the balance and of the agent's budget; then the request's own reservation replaces that.
 func TestALayersCallIsReservedWithItsRequest(t *testing.T) {
 	l := newLab(t, 1000)

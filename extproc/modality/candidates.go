@@ -81,7 +81,11 @@ func MaxOf(v *request.View, r *Request) (cost policy.Pico, tokens int64, err err
 			return 0, 0, err
 		}
 		u := r.Max(&v.Order[i])
-		cost, tokens = max(cost, maxCost), max(tokens, u.Text)
+		input := u.Text
+		if r.Op.Feature == policy.Realtime { // whatever kind of tokens it is counted as
+			input = u.Text + u.Image + u.Audio
+		}
+		cost, tokens = max(cost, maxCost), max(tokens, input)
 	}
 	return cost, tokens, nil
 }

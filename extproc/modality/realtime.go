@@ -25,9 +25,20 @@ const RealtimePath = version + string(kind.Realtime)
 // realtime is the operation of realtime sessions. It is not in operations, because its requests have no body.
 var realtime = Operation{Endpoint: kind.Realtime, Feature: policy.Realtime}
 
-// Realtime returns the request for one response of a realtime session with a model, which may read at most context tokens.
-func Realtime(model string, context int64) *Request {
-	return &Request{Op: &realtime, Model: model, text: context}
+// Realtime returns the request for one response of a realtime session with a model, which may read and write at most these numbers of tokens.
+func Realtime(model string, context, output int64) *Request {
+	return &Request{Op: &realtime, Model: model, text: context, output: output}
+}
+
+// Window returns the largest context window of candidates in tokens; 0 if one is unknown.
+func Window(candidates []policy.Resolution) (n int64) {
+	for i := range candidates {
+		if candidates[i].Context <= 0 {
+			return 0
+		}
+		n = max(n, int64(candidates[i].Context))
+	}
+	return n
 }
 
 // maxOfSession sets the maximum usage of one response of a session: all of it counts as the kind of tokens with the highest price.
@@ -36,7 +47,7 @@ func (r *Request) maxOfSession(to *policy.Resolution, u *Used) {
 	if to.Context > 0 {
 		n = min(n, int64(to.Context))
 	}
-	u.Text, u.Output = 0, atLeast(int64(to.MaxOutput), maxOutputTokens)
+	u.Text, u.Output = 0, min(atLeast(int64(to.MaxOutput), maxOutputTokens), r.output)
 	p, units := &to.Prices, to.Prices.Units
 	if units == nil {
 		units = &policy.UnitPrices{}

@@ -18,7 +18,7 @@ var clientForm = jsonx.NewForm(
 
 // clientEvents are the events that clients may send, those of OpenAI's reference. Others are refused: what they would cost is unknown.
 var clientEvents = []string{
-	appendAudio, updateSession, createResponse, "input_audio_buffer.commit", "input_audio_buffer.clear", "conversation.item.create",
+	appendAudio, updateSession, createResponse, createItem, "input_audio_buffer.commit", "input_audio_buffer.clear",
 	"conversation.item.retrieve", "conversation.item.truncate", "conversation.item.delete", "response.cancel", "output_audio_buffer.clear",
 }
 
@@ -26,13 +26,19 @@ const (
 	appendAudio    = "input_audio_buffer.append"
 	updateSession  = "session.update"
 	createResponse = "response.create"
+	createItem     = "conversation.item.create"
 )
+
+// activeResponse is the code of the error of a provider that begins no response, because another one is in progress.
+const activeResponse = "conversation_already_has_active_response"
 
 // clientEvent is an event from a client.
 type clientEvent struct {
-	kind  string
-	id    string // as set by the client; "" for none
-	added tokens // what it adds to the conversation at most
+	kind   string
+	id     string // as set by the client; "" for none
+	added  tokens // what it adds to the conversation at most
+	copies int64  // items of the conversation that the response reads besides
+	output int64  // the limit of a response's output that it sets; 0 for none
 }
 
 // tokens are an upper bound and an estimate of tokens. The bound counts each byte of text as a token.
@@ -53,6 +59,7 @@ const (
 	usualSpeechBytes = 2400 // of an output token
 	bytesPerToken    = 4    // of text
 	slackPerEvent    = 16   // tokens around the content of an event
+	mostImage        = 2000 // tokens of an image, whose bytes say little of its size
 )
 
 // decoded returns the bytes of a number of base64 characters.
@@ -78,12 +85,49 @@ func parseClient(b []byte, model string) (e clientEvent, err error) {
 	}
 	e.added = tokens{most: n, text: n / bytesPerToken}
 	switch e.kind {
+	case createItem:
+		e.addItem(doc.Get("item"))
 	case updateSession:
+		e.output = outputOf(doc.Get("session"))
 		return e, checkSession(doc.Get("session"), "session", model)
 	case createResponse:
-		return e, checkSession(doc.Get("response"), "response", model)
+		r := doc.Get("response")
+		for _, item := range r.Get("input").Each {
+			e.addItem(item)
+		}
+		e.output = outputOf(r)
+		return e, checkSession(r, "response", model)
 	}
 	return e, nil
+}
+
+// addItem adds what an item of a conversation may have besides its bytes.
+func (e *clientEvent) addItem(item jsonx.Value) {
+	if item.Get("type").Equal("item_reference") {
+		e.copies++
+	}
+	for _, part := range item.Get("content").Each {
+		if part.Get("type").Equal("input_image") {
+			e.added.most += mostImage
+		}
+	}
+}
+
+// outputOf returns the limit of a response's output in settings of a session or a response: Unlimited for "inf", and for anything that is no positive number; 0
+// for none. The member has an older name, too.
+func outputOf(v jsonx.Value) (most int64) {
+	for _, name := range [...]string{"max_output_tokens", "max_response_output_tokens"} {
+		limit := v.Get(name)
+		if limit.IsNull() {
+			continue
+		}
+		n, ok := limit.Int()
+		if !ok || n <= 0 {
+			n = Unlimited
+		}
+		most = max(most, n)
+	}
+	return most
 }
 
 // refuse returns the fault of a member of an event that the gateway does not send on.
@@ -142,6 +186,9 @@ type serverEvent struct {
 	usage    *Usage // of a response that is done; nil if none is reported
 	text     int64  // bytes of text in a delta
 	speech   int64  // bytes of audio in a delta
+	output   int64  // the limit of the output of a response that began; 0 if it is not reported
+	code     string // of an error
+	settings settings
 }
 
 // parseServer parses a provider's event. What cannot be parsed is an event without a type.
@@ -152,8 +199,13 @@ func parseServer(b []byte) (e serverEvent) {
 	}
 	e.kind, _ = v.Get("type").Str()
 	switch {
+	case e.kind == "session.created" || e.kind == sessionUpdated:
+		e.settings = settingsOf(v.Get("session"))
+	case e.kind == "error":
+		e.code, _ = v.Get("error").Get("code").Str()
 	case e.kind == "response.created" || e.kind == "response.done":
 		r := v.Get("response")
+		e.output = outputOf(r)
 		e.response, _ = r.Get("id").Str()
 		e.failed = r.Get("status").Equal("failed")
 		conversation := r.Get("conversation_id")
@@ -170,6 +222,25 @@ func parseServer(b []byte) (e serverEvent) {
 		}
 	}
 	return e
+}
+
+const sessionUpdated = "session.updated"
+
+// settingsOf reads the settings of a session, which providers report in two forms. What is not reported counts as what costs most.
+func settingsOf(v jsonx.Value) settings {
+	s := settings{output: orSession(outputOf(v), Unlimited)}
+	older, detection := v.Get("turn_detection"), v.Get("audio").Get("input").Get("turn_detection")
+	s.listens = !older.Exists() && !detection.Exists() || begins(older) || begins(detection)
+	return s
+}
+
+// begins reports whether the detection of turns may begin responses.
+func begins(detection jsonx.Value) bool {
+	if detection.IsNull() {
+		return false
+	}
+	creates, ok := detection.Get("create_response").Bool()
+	return creates || !ok || !detection.Get("idle_timeout_ms").IsNull()
 }
 
 // usageOf reads the usage of a response. Tokens without details are text.

@@ -1,6 +1,6 @@
 // Package realtime relays realtime sessions in the format of OpenAI's Realtime API: JSON events over a WebSocket, between a client and a provider. Events
-// pass unchanged. The package reads from them when responses begin and end and what they use; an Account reserves and charges the money. It knows nothing
-// of keys, prices or Envoy.
+// pass unchanged. The package reads from them when responses begin and end and what they use, and decides what is reserved for which of them; a Host does it. It
+// knows nothing of keys, prices or Envoy.
 package realtime
 
 import (
@@ -8,39 +8,15 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
 
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/guard"
-)
-
-// Account is the money of one session. Its methods are called one at a time. Their errors are faults.
-type Account interface {
-	// Prepare makes n responses possible that read at most context tokens each, in addition to those that have begun: it admits them and reserves their
-	// highest cost. A failed call may have made fewer possible.
-	Prepare(ctx context.Context, n int, context int64) error
-	// Begin notes that a response began, which uses up a prepared one. If none is prepared it returns an error, and the response is charged nonetheless.
-	Begin(ctx context.Context, id string) error
-	// Done charges for a response that has begun.
-	Done(ctx context.Context, id string, u *Usage, how Outcome) error
-	// Check returns why the session must end now, or nil.
-	Check(ctx context.Context) error
-	// Error returns the object of an error in the format of the API.
-	Error(f *fault.Fault) json.RawMessage
-}
-
-// Outcome is how a response ended.
-type Outcome uint8
-
-// The outcomes.
-const (
-	Complete  Outcome = iota // the provider reported its end
-	Failed                   // the provider reported that it failed
-	Cancelled                // the session ended during it
-	Cut                      // the provider's connection broke during it
 )
 
 // Limits of sessions.
@@ -66,17 +42,21 @@ type Session struct {
 	Client   *websocket.Conn
 	Provider *websocket.Conn
 	Model    string // by the provider's name
-	Account  Account
-	MaxAge   time.Duration
+	Host     Host
+	Window   int64 // the model's context window in tokens; 0: unknown
 
-	mu      sync.Mutex // guards the fields below, and calls of Account
-	base    tokens     // in the conversation, as reported with the last response
-	added   tokens     // since then
-	asked   int        // responses that the client has asked for and that have not begun
+	mu      sync.Mutex // guards the fields below, and calls of Host
+	account account
+	asked   asked
+	base    tokens // in the conversation, as reported with the last response
+	added   tokens // since then
 	active  map[string]*response
 	done    chan struct{} // closed, and replaced, whenever a response is done
 	silent  bool          // nothing is passed on to the client any more
 	stopped bool          // no event is passed on to the provider any more
+
+	pings   sync.WaitGroup
+	passing atomic.Bool // the client is sent a message: nothing else of the provider is read meanwhile
 }
 
 // response is a response in progress.
@@ -91,7 +71,16 @@ type ending struct {
 	code   websocket.StatusCode
 	reason string
 	fault  *fault.Fault // sent to the client as an error event; nil: none
-	cut    bool         // the provider's connection broke
+	cut    bool         // the provider's connection ended
+	broken error        // why it is the provider's failure; nil: it is none
+}
+
+// broken is the ending of a session whose provider failed.
+func broken(public string, err error) ending {
+	return ending{
+		code: websocket.StatusInternalError, reason: string(fault.Upstream), fault: fault.New(fault.Upstream, public, err), cut: true,
+		broken: fmt.Errorf("%s: %w", public, err),
+	}
 }
 
 // refused is the ending of a session that may not go on.
@@ -110,10 +99,21 @@ func refused(err error) ending {
 // ErrDraining is the cause of the fault of sessions that end because the gateway is stopped.
 var ErrDraining = errors.New("the gateway is draining")
 
-// Run relays until one side disconnects, ctx is done, the session is too old, or the account refuses it. It closes both connections and charges for
-// responses in progress before it returns.
-func (s *Session) Run(ctx context.Context) {
+// Open reserves the first response. It is called before the handshakes: a key that cannot pay for one is refused. After it, Close must be called.
+func (s *Session) Open(ctx context.Context) error {
+	s.account = account{host: s.Host, window: s.Window, begun: map[string]Turn{}}
+	s.asked.settings = settings{Unlimited, true}
+	return s.prepare(ctx)
+}
+
+// Close releases what is reserved and was not used.
+func (s *Session) Close() { s.account.release() }
+
+// Run relays until one side disconnects, ctx is done, the session is too old, or the host refuses it. It closes both connections and charges for responses
+// in progress before it returns. The error is the provider's failure; nil if the session ended otherwise.
+func (s *Session) Run(ctx context.Context) error {
 	s.active, s.done = map[string]*response{}, make(chan struct{})
+	s.account.window = s.Window
 	s.Client.SetReadLimit(MaxMessage)
 	s.Provider.SetReadLimit(MaxMessage)
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -151,7 +151,9 @@ func (s *Session) Run(ctx context.Context) {
 	s.end(running, e, providerEnded)
 	cancel()
 	tasks.Wait()
+	s.pings.Wait() // not before the end: a ping that is interrupted closes its connection
 	s.chargeRest(context.WithoutCancel(ctx), e.cut)
+	return e.broken
 }
 
 // end tells the client and the provider that the session ends, and waits for the usage of responses in progress.
@@ -208,7 +210,7 @@ func (s *Session) chargeRest(ctx context.Context, cut bool) {
 		how = Cut
 	}
 	for id, r := range s.active {
-		_ = s.Account.Done(ctx, id, r.estimate(), how) // it logs its errors
+		_ = s.account.done(ctx, id, r.estimate(), how) // it logs its errors
 		delete(s.active, id)
 	}
 }
@@ -219,49 +221,44 @@ func (r *response) estimate() *Usage {
 	return &Usage{Text: r.input.text, Audio: r.input.audio, Output: (r.text+bytesPerToken-1)/bytesPerToken + speech, AudioOutput: speech, Estimated: true}
 }
 
-// inProgress returns the number of responses in progress, and a channel that is closed when one of them is done.
+// inProgress returns the number of responses in progress or asked for, and a channel that is closed when one of them is done.
 func (s *Session) inProgress() (n int, done chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.active), s.done
+	return len(s.active) + s.asked.waiting(), s.done
 }
 
 // watch pings both sides, so that neither they nor proxies in between end a silent session, and ends it when it must.
 func (s *Session) watch(ctx context.Context) ending {
-	check, ping, age := time.NewTicker(checkEvery), time.NewTicker(pingEvery), time.NewTimer(s.MaxAge)
+	check, ping, age := time.NewTicker(checkEvery), time.NewTicker(pingEvery), time.NewTimer(MaxAge)
 	defer check.Stop()
 	defer ping.Stop()
 	defer age.Stop()
-	lost := make(chan struct{}, 1)
-	var pinging sync.WaitGroup
-	defer pinging.Wait()
+	lost := make(chan ending, 2*(pongTimeout/pingEvery+1)) // as many as there are pings
 	var drainBy time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return ending{code: websocket.StatusNormalClosure}
 		case <-age.C:
-			return ending{code: websocket.StatusNormalClosure, reason: "session_expired", fault: fault.Newf(fault.RequestTimeout, "the session has reached its maximum duration of %s", s.MaxAge)}
-		case <-lost:
-			return ending{code: websocket.StatusGoingAway, reason: "ping_timeout"}
+			return ending{code: websocket.StatusNormalClosure, reason: "session_expired", fault: fault.Newf(fault.RequestTimeout, "the session has reached its maximum duration of %s", MaxAge)}
+		case e := <-lost:
+			return e
 		case <-ping.C:
 			for _, c := range [...]*websocket.Conn{s.Client, s.Provider} {
-				pinging.Add(1)
+				s.pings.Add(1)
 				guard.Go(func() {
-					defer pinging.Done()
+					defer s.pings.Done()
 					ctx, cancel := context.WithTimeout(ctx, pongTimeout)
 					defer cancel()
-					if err := c.Ping(ctx); err != nil && ctx.Err() != nil {
-						select {
-						case lost <- struct{}{}:
-						default:
-						}
+					if err := c.Ping(ctx); err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+						lost <- s.lost(c)
 					}
 				})
 			}
 		case now := <-check.C:
 			s.mu.Lock()
-			err, n := s.Account.Check(ctx), len(s.active)
+			err, n := s.Host.Check(ctx), len(s.active)
 			s.mu.Unlock()
 			if err == nil {
 				continue
@@ -276,12 +273,20 @@ func (s *Session) watch(ctx context.Context) ending {
 	}
 }
 
+// lost is the ending of a session in which a side does not answer pings. While the client does not take a message, the provider's answers are not read.
+func (s *Session) lost(c *websocket.Conn) ending {
+	if c == s.Provider && !s.passing.Load() {
+		return broken("the provider does not answer", errNoPong)
+	}
+	return ending{code: websocket.StatusGoingAway, reason: "ping_timeout"}
+}
+
 // fromClient passes the client's events on.
 func (s *Session) fromClient(ctx context.Context) ending {
 	for {
 		kind, b, err := s.Client.Read(ctx)
 		if err != nil {
-			return ending{code: closedWith(err, websocket.StatusNormalClosure)}
+			return leftBy(err)
 		}
 		if kind != websocket.MessageText {
 			return ending{code: websocket.StatusUnsupportedData, reason: "events are text"}
@@ -301,19 +306,48 @@ func (s *Session) fromClient(ctx context.Context) ending {
 			continue
 		}
 		if err := s.write(ctx, s.Provider, b); err != nil {
-			return ending{code: websocket.StatusInternalError, reason: string(fault.Upstream), cut: true}
+			return unsent(ctx, err)
 		}
 	}
 }
 
-// closedWith returns the code to close with after a connection ended with an error.
-func closedWith(err error, otherwise websocket.StatusCode) websocket.StatusCode {
+var (
+	errNoPong = errors.New("no answer to a ping")
+	errStuck  = errors.New("it does not read what it is sent")
+)
+
+// unsent is the ending of a session whose provider did not take an event. If the connection has ended the reader knows more, and its ending comes first.
+func unsent(ctx context.Context, err error) ending {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return broken("the provider does not answer", errStuck)
+	}
+	late := time.NewTimer(goodbyeTime)
+	defer late.Stop()
+	select {
+	case <-late.C:
+	case <-ctx.Done():
+	}
+	return broken("the provider ended the session", err)
+}
+
+// leftBy is the ending of a session whose client's connection ended with an error.
+func leftBy(err error) ending {
 	switch code := websocket.CloseStatus(err); code {
 	case -1, websocket.StatusNoStatusRcvd, websocket.StatusAbnormalClosure, websocket.StatusTLSHandshake:
-		return otherwise
+		return ending{code: websocket.StatusNormalClosure}
 	default:
-		return code
+		return ending{code: code}
 	}
+}
+
+// endedBy is the ending of a session whose provider's connection ended with an error. A close that says that the session is over, or that what the client sent
+// is not accepted, is passed on; every other end is the provider's failure.
+func endedBy(err error) ending {
+	switch code := websocket.CloseStatus(err); code { //nolint:exhaustive // the others are failures
+	case websocket.StatusNormalClosure, websocket.StatusGoingAway, websocket.StatusUnsupportedData, websocket.StatusInvalidFramePayloadData, websocket.StatusMessageTooBig:
+		return ending{code: code, reason: "provider_closed", cut: true}
+	}
+	return broken("the provider ended the session", err)
 }
 
 // write sends a message. A peer that reads slowly holds back the other one; a message that it does not read at all ends the session.
@@ -329,13 +363,14 @@ func (s *Session) admit(ctx context.Context, e *clientEvent) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	asks := e.kind == createResponse
-	if asks && s.asked+len(s.active) >= maxResponses {
+	if asks && s.asked.waiting()+len(s.active) >= maxResponses {
 		return fault.Newf(fault.InvalidRequest, "%d responses are in progress or asked for: wait for one of them", maxResponses)
 	}
 	s.added.add(e.added)
-	if asks {
-		s.asked++
+	if e.copies > 0 { // each may be the whole conversation
+		s.added.most += min(e.copies*(s.base.most+s.added.most), maxCount)
 	}
+	s.asked.sent(e)
 	for {
 		if s.stopped {
 			return fault.New(fault.Unavailable, "the session has ended", context.Canceled)
@@ -348,7 +383,7 @@ func (s *Session) admit(ctx context.Context, e *clientEvent) error {
 			if !asks {
 				return nil // Begin refuses what follows
 			}
-			s.asked--
+			s.asked.unsent()
 			return err
 		case len(s.active) == 0:
 			return err
@@ -372,10 +407,9 @@ func (s *Session) awaitDone(ctx context.Context) error {
 	}
 }
 
-// prepare prepares the responses that the client asked for, and at least the one that the provider may begin when it hears the end of speech. The caller
-// holds mu.
+// prepare reserves the responses that may begin next. The caller holds mu.
 func (s *Session) prepare(ctx context.Context) error {
-	return s.Account.Prepare(ctx, max(s.asked, 1), s.base.most+s.added.most)
+	return s.account.prepare(ctx, s.asked.outputs(), s.base.most+s.added.most)
 }
 
 // fromProvider passes the provider's events on, and charges for responses before their last event is passed on. After the session's end it only reads.
@@ -383,12 +417,7 @@ func (s *Session) fromProvider(ctx context.Context, report func(ending)) ending 
 	for {
 		kind, b, err := s.Provider.Read(ctx)
 		if err != nil {
-			code := closedWith(err, websocket.StatusInternalError)
-			e := ending{code: code, reason: string(fault.Upstream), cut: true}
-			if code == websocket.StatusInternalError {
-				e.fault = fault.New(fault.Upstream, "the provider ended the session", err)
-			}
-			return e
+			return endedBy(err)
 		}
 		var end error
 		if kind == websocket.MessageText {
@@ -416,6 +445,8 @@ func (s *Session) fromProvider(ctx context.Context, report func(ending)) ending 
 func (s *Session) pass(ctx context.Context, kind websocket.MessageType, b []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, stallLimit)
 	defer cancel()
+	s.passing.Store(true)
+	defer s.passing.Store(false)
 	return s.Client.Write(ctx, kind, b)
 }
 
@@ -425,12 +456,18 @@ func (s *Session) note(ctx context.Context, b []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case e.kind == "session.created" || e.kind == sessionUpdated:
+		s.asked.confirmed(e.settings, e.kind == sessionUpdated)
+		if !s.stopped {
+			_ = s.prepare(ctx) // tried again with the next event of the client
+		}
 	case e.kind == "response.created":
-		return s.began(ctx, e.response)
+		return s.began(ctx, &e)
 	case e.kind == "response.done":
 		return s.ended(ctx, &e)
-	case e.kind == "error":
-		s.asked = max(s.asked-1, 0) // it may be the answer to response.create; one response stays prepared in any case
+	case e.kind == "error" && e.code == activeResponse:
+		s.asked.refused()
+		s.changed()
 	case e.response != "":
 		if r := s.active[e.response]; r != nil {
 			r.text, r.speech = r.text+e.text, r.speech+e.speech
@@ -440,14 +477,14 @@ func (s *Session) note(ctx context.Context, b []byte) error {
 }
 
 // began notes that a response began, and prepares the next one. If that fails, the session ends when the response is done. The caller holds mu.
-func (s *Session) began(ctx context.Context, id string) error {
-	if s.active[id] != nil {
+func (s *Session) began(ctx context.Context, e *serverEvent) error {
+	if s.active[e.response] != nil {
 		return nil
 	}
 	r := &response{before: s.added, input: s.base}
 	r.input.add(s.added)
-	s.active[id], s.asked = r, max(s.asked-1, 0)
-	if err := s.Account.Begin(ctx, id); err != nil {
+	s.active[e.response] = r
+	if err := s.account.begin(ctx, e.response, Need{s.base.most + s.added.most, s.asked.began(e.output)}); err != nil {
 		return err
 	}
 	if !s.stopped {
@@ -472,7 +509,7 @@ func (s *Session) ended(ctx context.Context, e *serverEvent) error {
 	case e.failed:
 		how = Failed
 	}
-	err := s.Account.Done(ctx, e.response, u, how)
+	err := s.account.done(ctx, e.response, u, how)
 	delete(s.active, e.response)
 	if !e.outside && e.usage != nil {
 		s.added.sub(r.before)
@@ -482,8 +519,7 @@ func (s *Session) ended(ctx context.Context, e *serverEvent) error {
 			other.before.sub(r.before)
 		}
 	}
-	close(s.done)
-	s.done = make(chan struct{})
+	s.changed()
 	if err != nil || s.stopped {
 		return err
 	}
@@ -493,11 +529,17 @@ func (s *Session) ended(ctx context.Context, e *serverEvent) error {
 	return nil
 }
 
+// changed wakes those who wait for the end of a response. The caller holds mu.
+func (s *Session) changed() {
+	close(s.done)
+	s.done = make(chan struct{})
+}
+
 // errorEvent returns the event of an error; cause is the id of the client's event, "" for none.
 func (s *Session) errorEvent(f *fault.Fault, cause string) []byte {
 	body := map[string]json.RawMessage{}
 	s.mu.Lock()
-	err := json.Unmarshal(s.Account.Error(f), &body)
+	err := json.Unmarshal(s.Host.Error(f), &body)
 	s.mu.Unlock()
 	if err != nil {
 		body = map[string]json.RawMessage{"type": []byte(`"server_error"`), "message": []byte(`"the session ended in an error"`)}

@@ -12,18 +12,6 @@ import (
 // EmptySchema is the schema of a function without parameters.
 const EmptySchema = `{"type":"object","properties":{}}`
 
-// MinOutput is the minimum limit of an answer in tokens in Responses, and of OpenAI's models that reason in both formats.
-const MinOutput = 16
-
-// AtLeast returns the limit of an answer, raised to the provider's minimum.
-func (w *Writer) AtLeast(limit, least int) int {
-	if limit >= least {
-		return limit
-	}
-	w.Degrade("max_tokens")
-	return least
-}
-
 // maxUser is the maximum length in bytes of a user name at OpenAI.
 const maxUser = 64
 

@@ -12,7 +12,7 @@ type EnforcedBy uint8
 // The rules.
 const (
 	ByAnthropic EnforcedBy = iota // output_config.format and strict tools: objects are closed, and no limits on values
-	ByOpenAI                      // strict schemas: also, every property is required and has no default, and the schema itself is an object without anyOf
+	ByOpenAI                      // strict schemas: also, every property is required and has no default
 )
 
 // HasNote reports whether the description of a schema is the note, which then need not be sent separately.
@@ -22,7 +22,7 @@ func HasNote(schema jsonx.Raw, note string) bool {
 
 // Enforceable reports whether a provider that enforces schemas accepts this one. Unknown keywords count as refused.
 func Enforceable(schema jsonx.Value, by EnforcedBy) bool {
-	if len(schema.Raw) > maxSchema || by == ByOpenAI && (!schema.Get("type").Equal("object") || schema.Get("anyOf").Exists()) {
+	if len(schema.Raw) > maxSchema || by == ByOpenAI && !schema.Get("type").Equal("object") {
 		return false
 	}
 	if by == ByAnthropic && isRecursive(schema) {

@@ -225,7 +225,6 @@ func (a *APIKeys) proveFromStore(ctx context.Context, c claim) (*proof, error) {
 		a.proofs.Remove(slot{c.id, true})
 		return nil, errInvalid(errUnknown)
 	}
-	a.update(c.id, &row, generation)
 	old := false
 	err = a.check(ctx, c, row.Hash)
 	if isInvalid(err) && row.OldHash != "" { // even after it expired: its holder is told that it was replaced
@@ -246,24 +245,6 @@ func (a *APIKeys) proveFromStore(ctx context.Context, c claim) (*proof, error) {
 		return nil, errReplaced(&row)
 	}
 	return p, nil
-}
-
-// update puts a key's row, read at a generation, into the proofs of its secrets, so that an outage of the store later keeps what the row shows for each of
-// them. A proof of the secret that was replaced moves to its slot, and one of a secret that is not in the row is removed.
-func (a *APIKeys) update(id string, row *Row, generation uint64) {
-	for _, old := range [...]bool{true, false} {
-		p, ok := a.proofs.Peek(slot{id, old})
-		if !ok || p.generation > generation {
-			continue
-		}
-		replaced := p.hash == row.OldHash
-		if replaced != old || !replaced && p.hash != row.Hash {
-			a.proofs.Remove(slot{id, old})
-		}
-		if replaced || p.hash == row.Hash {
-			a.proofs.Add(slot{id, replaced}, &proof{mac: p.mac, hash: p.hash, row: *row, generation: generation})
-		}
-	}
 }
 
 // known returns the proof of a claim, of any generation; nil if there is none.

@@ -35,30 +35,6 @@ func TestNewKeyNeedsRandomness(t *testing.T) {
 	}
 }
 
-// TestAnIDHasNoOtherCharacters, whatever the checksum is: it names the key in the store and in logs.
-func TestAnIDHasNoOtherCharacters(t *testing.T) {
-	text := keyPrefix + "../../etc/pw_" + strings.Repeat("x", secretLen)
-	sum := checksum(text)
-	if _, err := Parse(text + "_" + string(sum[:])); !errors.Is(err, ErrMalformed) {
-		t.Errorf("%v", err)
-	}
-}
-
-// TestAKeyOfAnEarlierVersionIsRead: the checksum stays the same.
-func TestAKeyOfAnEarlierVersionIsRead(t *testing.T) {
-	if _, err := Parse("bardo_sk_0123456789ab_" + "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA_3KrSy7"); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestRandomCharactersAreUniform: bytes that would make some characters more likely are not used.
-func TestRandomCharactersAreUniform(t *testing.T) {
-	var got [2]byte
-	if err := fillBase62(got[:], bytes.NewReader([]byte{248, 255, 247, 250, 0})); err != nil || string(got[:]) != "z0" {
-		t.Errorf("%q, %v", got, err)
-	}
-}
-
 func TestParseRefuses(t *testing.T) {
 	good := newKey(t).Reveal()
 	swap := func(i int) string { // two neighbours change places, which is how people mistype

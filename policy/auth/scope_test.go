@@ -3,7 +3,6 @@ package auth
 import (
 	"crypto/rand"
 	"errors"
-	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,123 +67,6 @@ func TestBothSecretsCountUntilTheOverlapEnds(t *testing.T) {
 			release()
 		})
 	}
-}
-
-// TestWhatWasReadOfAKeyCountsDuringAnOutage: for each of its secrets, whichever was used last.
-func TestWhatWasReadOfAKeyCountsDuringAnOutage(t *testing.T) {
-	outage := func(b *bench) {
-		b.store.err = errors.New("the database does not answer")
-		b.store.generation.Add(1)
-	}
-	refused := func(t *testing.T, b *bench, k Key) {
-		t.Helper()
-		if _, ok, err := b.verify(with(k)); ok || err == nil {
-			t.Errorf("%v: %v, %v", k, ok, err)
-		}
-	}
-	t.Run("a replaced secret counts until its overlap ends", func(t *testing.T) {
-		b := newBench(t, policy.Principal{})
-		synctest.Test(t, func(t *testing.T) {
-			b.keys = freshKeys(t, b)
-			b.mustVerify(t)
-			old, fresh := b.rotate(t, time.Now().Add(time.Hour))
-			for _, k := range []Key{old, fresh, old} {
-				if _, ok, err := b.verify(with(k)); !ok || err != nil {
-					t.Fatalf("%v, %v", ok, err)
-				}
-			}
-			outage(b)
-			if _, ok, err := b.verify(with(old)); !ok || err != nil {
-				t.Errorf("in the overlap: %v, %v", ok, err)
-			}
-			time.Sleep(time.Hour) //nolint:forbidigo // the bubble's clock
-			refused(t, b, old)
-			b.mustVerify(t)
-		})
-	})
-	t.Run("a replaced secret whose successor was never used", func(t *testing.T) {
-		b := newBench(t, policy.Principal{})
-		synctest.Test(t, func(t *testing.T) {
-			b.keys = freshKeys(t, b)
-			b.mustVerify(t)
-			old, _ := b.rotate(t, time.Now().Add(time.Hour))
-			if _, ok, err := b.verify(with(old)); !ok || err != nil {
-				t.Fatalf("%v, %v", ok, err)
-			}
-			outage(b)
-			time.Sleep(time.Hour) //nolint:forbidigo // the bubble's clock
-			refused(t, b, old)
-		})
-	})
-	t.Run("a secret of two rotations ago", func(t *testing.T) {
-		b := newBench(t, policy.Principal{})
-		b.mustVerify(t)
-		first, _ := b.rotate(t, time.Now().Add(time.Hour))
-		if _, ok, err := b.verify(with(first)); !ok || err != nil {
-			t.Fatalf("%v, %v", ok, err)
-		}
-		b.rotate(t, time.Now().Add(time.Hour))
-		b.mustVerify(t)
-		outage(b)
-		refused(t, b, first)
-		b.mustVerify(t)
-	})
-	t.Run("a revocation that was read for the other secret", func(t *testing.T) {
-		b := newBench(t, policy.Principal{})
-		old, fresh := b.rotate(t, time.Now().Add(time.Hour))
-		for _, k := range []Key{old, fresh} {
-			if _, ok, err := b.verify(with(k)); !ok || err != nil {
-				t.Fatalf("%v, %v", ok, err)
-			}
-		}
-		b.store.change(b.key.ID(), func(r *Row) { r.Revoked = true })
-		refused(t, b, old)
-		outage(b)
-		refused(t, b, fresh)
-		refused(t, b, old)
-	})
-	t.Run("a key that was deleted", func(t *testing.T) {
-		b := newBench(t, policy.Principal{})
-		old, fresh := b.rotate(t, time.Now().Add(time.Hour))
-		for _, k := range []Key{old, fresh} {
-			if _, ok, err := b.verify(with(k)); !ok || err != nil {
-				t.Fatalf("%v, %v", ok, err)
-			}
-		}
-		delete(b.store.rows, b.key.ID())
-		b.store.generation.Add(1)
-		refused(t, b, old)
-		outage(b)
-		refused(t, b, fresh)
-		refused(t, b, old)
-	})
-	t.Run("a read that ends after a later one", func(t *testing.T) {
-		b := newBench(t, policy.Principal{})
-		b.store.change(b.key.ID(), func(r *Row) { r.Revoked = true })
-		refused(t, b, b.key)
-		row := b.store.rows[b.key.ID()]
-		row.Revoked = false
-		b.keys.update(b.key.ID(), &row, b.store.Generation()-1)
-		outage(b)
-		refused(t, b, b.key)
-	})
-	t.Run("a key that expires, or is used from elsewhere", func(t *testing.T) {
-		b := newBench(t, policy.Principal{})
-		synctest.Test(t, func(t *testing.T) {
-			b.keys = freshKeys(t, b)
-			b.store.change(b.key.ID(), func(r *Row) {
-				r.Principal.Scope.Expires = time.Now().Add(time.Hour)
-				r.Principal.Networks = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-			})
-			b.mustVerify(t)
-			outage(b)
-			b.mustVerify(t)
-			_, _, err := b.keys.Verify(t.Context(), Request{Header: with(b.key), Client: netip.MustParseAddr("192.0.2.1")})
-			wantFault(t, err, fault.KeyRestricted)
-			time.Sleep(time.Hour) //nolint:forbidigo // the bubble's clock
-			refused(t, b, b.key)
-		})
-	})
 }
 
 // TestWhetherAnOldSecretWaits: bcrypt of an unused secret does not block one of Envoy's threads.

@@ -112,9 +112,6 @@ func openAITools(o object) *Refusal {
 		if k := f.Unknown("name", "description", "parameters", "strict"); k != "" {
 			return Bad(fmt.Sprintf("tools[%d].function.%s", i, k), "unknown_parameter", "Unknown parameter: 'tools[%d].function.%s'.", i, k)
 		}
-		if e := functionSchema(f, fmt.Sprintf("tools[%d].function.parameters", i)); e != nil {
-			return e
-		}
 	}
 	if o.Has("tool_choice") && len(o.List("tools")) == 0 {
 		return Bad("tool_choice", "", "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.")

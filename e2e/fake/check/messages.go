@@ -156,9 +156,6 @@ func anthropicTools(o object) *Refusal {
 		if k := t.Object("input_schema").Str("type"); k != "object" {
 			return refused("tools.%d.custom.input_schema.type: Input should be 'object'", i)
 		}
-		if slices.ContainsFunc([]string{"oneOf", "anyOf", "allOf"}, t.Object("input_schema").Has) {
-			return refused("tools.%d.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level", i)
-		}
 		if k := t.Unknown("type", "name", "description", "input_schema", "cache_control", "strict", "defer_loading", "allowed_callers", "input_examples", "eager_input_streaming"); k != "" {
 			return refused("tools.%d.custom.%s: Extra inputs are not permitted", i, k)
 		}

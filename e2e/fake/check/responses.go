@@ -61,12 +61,6 @@ func responsesToolList(o object) *Refusal {
 		if (kind == "function" || kind == "custom") && !validToolName(t.Str("name")) {
 			return Bad(fmt.Sprintf("tools[%d].name", i), "missing_required_parameter", "Missing required parameter: 'tools[%d].name'.", i)
 		}
-		if kind != "function" {
-			continue
-		}
-		if e := functionSchema(t, fmt.Sprintf("tools[%d].parameters", i)); e != nil {
-			return e
-		}
 	}
 	return nil
 }

@@ -190,27 +190,6 @@ func jsonSchemaFormat(def object, at, param string) *Refusal {
 	return nil
 }
 
-// functionSchema refuses parameters of a function that are no object, strict or not.
-func functionSchema(f object, at string) *Refusal {
-	if !f.Has("parameters") {
-		return nil
-	}
-	p := f.Object("parameters")
-	refuse := func(why string) *Refusal {
-		return Bad(at, "invalid_function_parameters", "Invalid schema for function '%s': %s", f.Str("name"), why)
-	}
-	if k := p.Str("type"); k != "object" {
-		return refuse("schema must be a JSON Schema of 'type: \"object\"', got 'type: \"" + cmp.Or(k, "None") + "\"'.")
-	}
-	if slices.ContainsFunc([]string{"oneOf", "anyOf", "allOf", "enum", "not"}, p.Has) {
-		return refuse("schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level.")
-	}
-	if !p.Has("properties") {
-		return refuse("In context=(), object schema missing properties.")
-	}
-	return nil
-}
-
 func strictTool(f object, at string) *Refusal {
 	if !f.Bool("strict") {
 		return nil

@@ -36,10 +36,9 @@ const (
 	openAIPath   = "/openai/v1"
 )
 
-// inFamily returns the resolution with Claude's family if its model has one of Bedrock's names for Claude: "anthropic.claude-opus-4-8". The operator's name of it
-// may suggest another.
+// inFamily returns the resolution with Claude's family if its model has one of Bedrock's names for Claude: "anthropic.claude-opus-4-8".
 func inFamily(to policy.Resolution) policy.Resolution {
-	if strings.HasPrefix(model(&to), "anthropic.") {
+	if to.Family == "" && strings.HasPrefix(model(&to), "anthropic.") {
 		to.Family = dual.Claude
 	}
 	return to

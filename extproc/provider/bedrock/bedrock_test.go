@@ -63,14 +63,6 @@ func TestACallIsSigned(t *testing.T) {
 	}
 }
 
-// TestClaudeUnderAnotherNameIsCalledInItsFormat: the family of a model follows from the operator's name of it if nothing else says it.
-func TestClaudeUnderAnotherNameIsCalledInItsFormat(t *testing.T) {
-	to := policy.Resolution{Model: "fast-claude", Family: "fast", Upstream: "anthropic.claude-opus-4-8"}
-	if d := (bedrock.Adapter{}).Dialect(to, provider.Endpoint{}, chat.OpenAI); d != chat.Anthropic {
-		t.Errorf("called in %s", d)
-	}
-}
-
 // TestAnAPIKeyIsABearerToken, in both formats.
 func TestAnAPIKeyIsABearerToken(t *testing.T) {
 	req, err := openai.Dialect{}.Decode(chat.Generate, nil, "", []byte(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`))

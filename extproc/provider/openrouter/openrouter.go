@@ -52,7 +52,7 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 
 func chatCompletion(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
 	o := wire.RequestOptions{
-		Efforts: wire.WithNone(to.Efforts), FixedSampling: to.FixedSampling, MinOutput: wire.MinOutput(&to),
+		Efforts: wire.WithNone(to.Efforts), FixedSampling: to.FixedSampling,
 		TopK: true, MinP: true, CacheControl: true, MinCache: to.MinCache, ReasoningDetails: true, Video: slices.Contains(to.Features, policy.Video),
 		Members: []wire.Member{{Key: "usage", Value: jsonx.Raw(`{"include":true}`)}},
 	}

@@ -48,7 +48,6 @@ func (w *writer) calledTools() []chat.Tool {
 }
 
 func (w *writer) tool(t *chat.Tool) {
-	t = w.ObjectTool(t)
 	w.Raw(`{"name":`)
 	w.Str(wire.ToolName(t.Name, chat.Anthropic))
 	if t.Description != "" {

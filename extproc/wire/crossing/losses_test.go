@@ -21,7 +21,7 @@ var hints = map[string][]string{
 	"how words are drawn":                          {"temperature", "min_p", "seed", "presence_penalty", "frequency_penalty"},
 	"how long the answer is, and where it ends":    {"max_tokens", "stop_sequences", "verbosity", "prefill"},
 	"how the answer looks":                         {"format", "response_format", "response_schema", "output_format", "description", "text", "strict", "n"},
-	"how tools are used":                           {"tool_choice", "disable_parallel_tool_use", "allowedFunctionNames", "tool_schema"},
+	"how tools are used":                           {"tool_choice", "disable_parallel_tool_use", "allowedFunctionNames"},
 	"who asks":                                     {"user_id"},
 	"what else is wanted beside the answer":        {"include", "web_search", "tee_mode", "prediction", "predicted_output"},
 	"of an answer: how it ended":                   {"stop_sequence", "pause_turn"},

@@ -5,23 +5,8 @@ import (
 	"slices"
 
 	"bardo.money/gateway/extproc/chat"
-	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/policy"
-)
-
-// MinOutput returns the minimum limit of an answer in tokens, at any host: OpenAI's models that reason refuse a lower one. 0 if there is none.
-func MinOutput(to *policy.Resolution) int {
-	if to.Control == policy.ControlEffort && (to.Family == familyGPT || to.Family == familyO) {
-		return wire.MinOutput
-	}
-	return 0
-}
-
-// The families of OpenAI's models.
-const (
-	familyGPT = "gpt"
-	familyO   = "o"
 )
 
 // ForHost returns the options of a provider that serves models of many vendors in this format, without a vendor's own extensions. style is how thinking is
@@ -29,7 +14,6 @@ const (
 func ForHost(to *policy.Resolution, style ReasoningStyle) RequestOptions {
 	o := RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling, Efforts: to.Efforts, NoDetails: true, Video: slices.Contains(to.Features, policy.Video),
-		MinOutput: MinOutput(to),
 	}
 	if to.Without.Thinking {
 		o.ReasoningContent = NoReasoningContent
@@ -45,9 +29,6 @@ func (o *RequestOptions) ForOpenAIModels(req *chat.Request, to policy.Resolution
 	o.MaxStop = maxStop
 	o.NoEffort, o.Efforts, o.FixedByThinking = !reasons, to.Efforts, reasons
 	o.FixedSampling = to.FixedSampling
-	if reasons {
-		o.MinOutput = wire.MinOutput
-	}
 	if to.Without.Effort { // some models have a default effort, so omitting it would not disable thinking
 		o.NoEffort = true
 		o.Members = append(o.Members, Member{Key: keyEffort, Value: jsonx.Raw(`"` + effortNone + `"`)})

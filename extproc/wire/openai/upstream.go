@@ -19,7 +19,6 @@ const (
 type RequestOptions struct {
 	Model       string // the provider's name of the model
 	TokensField string // MaxTokens or MaxCompletionTokens; "" keeps the client's, and means MaxTokens for other dialects
-	MinOutput   int    // minimum limit of the answer in tokens for clients of other dialects; 0: none
 	NoEffort    bool   // the model does not accept reasoning_effort; for clients of other dialects only
 	MaxStop     int    // maximum number of stop sequences from clients of other dialects; 0: unlimited
 

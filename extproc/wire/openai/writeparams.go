@@ -18,7 +18,6 @@ func (w *writer) tools() {
 }
 
 func (w *writer) tool(t *chat.Tool) {
-	t = w.ObjectTool(t)
 	w.Element()
 	w.Raw(`{"type":"function","function":{"name":`)
 	w.FunctionHead(t)
@@ -42,7 +41,7 @@ func (w *writer) params() {
 			field = MaxTokens
 		}
 		w.Key(field)
-		w.Integer(w.AtLeast(n, w.opts.MinOutput))
+		w.Integer(n)
 	}
 	if n := w.req.Choices; n > 1 {
 		w.Key("n")

@@ -9,6 +9,9 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
+// minOutput is OpenAI's minimum limit of an answer in tokens.
+const minOutput = 16
+
 // resolve merges the profile into the client's parameters, and names what the format cannot express.
 func (w *writer) resolve() {
 	own := w.Conv.Params
@@ -71,7 +74,6 @@ func (w *writer) tools() {
 
 // function writes a function. In this format, a function without "strict" is strict.
 func (w *writer) function(t *chat.Tool) {
-	t = w.ObjectTool(t)
 	w.Element()
 	w.Raw(`{"type":"function","name":`)
 	w.FunctionHead(t)
@@ -112,8 +114,12 @@ func (w *writer) limit() {
 	if n == 0 {
 		return
 	}
+	if n < minOutput {
+		n = minOutput
+		w.Degrade("max_tokens")
+	}
 	w.Key("max_output_tokens")
-	w.Integer(w.AtLeast(n, wire.MinOutput))
+	w.Integer(n)
 }
 
 // sampling writes the sampling parameters that the format has. For a model that refuses them, defaults are dropped silently.
