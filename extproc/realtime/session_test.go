@@ -310,6 +310,29 @@ func TestSilentPeersEndTheSession(t *testing.T) {
 			}
 		})
 	})
+	t.Run("client that reads seldom", func(t *testing.T) { // the provider's answers to pings are behind what it does not read
+		run(t, func(l *lab) {
+			listen(l.t.Context(), l.provider, nil)
+			go func() {
+				for range 100 {
+					_ = l.provider.Write(l.t.Context(), websocket.MessageText, []byte(`{"type":"rate_limits.updated"}`))
+				}
+			}()
+			go func() {
+				for l.t.Context().Err() == nil {
+					time.Sleep(stallLimit - time.Second) //nolint:forbidigo // the bubble's clock
+					if _, _, err := l.client.Read(l.t.Context()); err != nil {
+						return
+					}
+				}
+			}()
+			if err := l.wait(); err != nil {
+				t.Error(err)
+			}
+			_ = l.client.CloseNow()
+			pass(stallLimit)
+		})
+	})
 	t.Run("client that is sent events", func(t *testing.T) {
 		run(t, func(l *lab) {
 			listen(l.t.Context(), l.provider, nil)
@@ -343,7 +366,7 @@ func TestMessagesAreLimited(t *testing.T) {
 					}
 					_ = from.Write(l.t.Context(), websocket.MessageText, []byte(event))
 					synctest.Wait()
-					if got, code := to.closed(); (len(got) == MaxMessage) != (over == 0) {
+					if got, code := to.closed(); (len(got) >= MaxMessage) != (over == 0) {
 						t.Errorf("%d bytes arrived, closed with %d", len(got), code)
 					}
 				})
@@ -443,6 +466,38 @@ func TestNoResponseBeginsWithoutAReservation(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestErrorsDoNotFreeResponses: of an error it is not known which event it is about, so a response that was asked for may begin for half a minute.
+func TestErrorsDoNotFreeResponses(t *testing.T) {
+	run(t, func(l *lab) {
+		client := listen(l.t.Context(), l.client, nil)
+		listen(l.t.Context(), l.provider, nil)
+		ask := func() string {
+			send(l.t, l.client, ask1)
+			last, _ := client.closed()
+			return last
+		}
+		fails := `{"type":"error","error":{"code":"invalid_value"}}`
+		for range maxResponses {
+			if got := ask(); got != "" && got != fails {
+				t.Fatal(got)
+			}
+			send(l.t, l.provider, fails)
+		}
+		if l.sum() != maxResponses*8192 {
+			t.Errorf("%d tokens are held", l.sum())
+		}
+		if got := ask(); !strings.Contains(got, "invalid_request") {
+			t.Errorf("another one is sent: %s", got)
+		}
+		pass(askLife)
+		pass(time.Second)
+		send(l.t, l.provider, fails)
+		if got := ask(); got != fails || l.sum() != 8192 {
+			t.Errorf("%s, %d tokens are held", got, l.sum())
+		}
+	})
 }
 
 // TestResponsesWithoutMoneyEndTheSession, and are charged.
