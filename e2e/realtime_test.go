@@ -783,6 +783,19 @@ func TestRealtimeOutputLimitsLowerReservations(t *testing.T) {
 	l.AssertSound(t)
 }
 
+// TestRealtimeCountsInHourlyAllowances: the input of a reserved response counts, of whatever kind its tokens are.
+func TestRealtimeCountsInHourlyAllowances(t *testing.T) {
+	t.Parallel()
+	configured, _ := realtimePair(t)
+	config := strings.Replace(free, "{rpm: 0}", "{rpm: 0, tokens_per_hour: 4000}", 1) // a session holds 4096
+	l := &realtimeLab{Gateway: gateway.Run(t, gateway.Options{Config: config, Providers: configured})}
+	key := l.CreateKey(t, "--name", "k", "--balance-usd", "5").Key
+	l.open(t, key)
+	if _, got := l.handshake(t, callRealtime, key); got.Status != http.StatusTooManyRequests {
+		t.Errorf("%d %s", got.Status, got.Body)
+	}
+}
+
 // TestRealtimeModelsOfKeys: a key that may not use the model opens no session with it.
 func TestRealtimeModelsOfKeys(t *testing.T) {
 	t.Parallel()
