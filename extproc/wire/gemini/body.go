@@ -81,8 +81,8 @@ func (e *bodyEncoder) collect(ev *chat.Event) {
 	case chat.BlockStop:
 		e.closeBlock(n, ev.Index)
 	case chat.Extra:
-		if e.extra(ev) {
-			e.add(n, answerPart{kind: chat.Extra, text: bytes.Clone(ev.Text)})
+		if parts := e.extra(ev); parts != nil {
+			e.add(n, answerPart{kind: chat.Extra, text: bytes.Clone(parts)})
 		}
 	case chat.Start, chat.Stop, chat.UsageInfo, chat.Error, chat.End, chat.Other:
 	}

@@ -117,12 +117,15 @@ func (e *envelope) note(ev *chat.Event) {
 	}
 }
 
-// extra handles an extra, and reports whether it is a part of the content.
-func (e *envelope) extra(ev *chat.Event) (isPart bool) {
+// extra handles an extra. It returns the parts of the content that it is, with commas between them; nil if it is none.
+func (e *envelope) extra(ev *chat.Event) (parts []byte) {
 	switch {
 	case len(ev.Cites) > 0 && !e.opts.Same:
 		e.cite(ev)
 	case !e.opts.Same:
+		if parts := picturesIn(ev); parts != nil {
+			return parts
+		}
 		if tier := string(ev.Text); !ev.Redundant && (ev.ID != chat.ServiceTier || tier != `"default"` && tier != `"standard"`) {
 			e.Degrade(ev.ID)
 		}
@@ -139,9 +142,21 @@ func (e *envelope) extra(ev *chat.Event) (isPart bool) {
 	case slices.Contains(answerMembers, ev.ID):
 		e.topMembers = setMember(e.topMembers, ev)
 	default:
-		return true
+		return ev.Text
 	}
-	return false
+	return nil
+}
+
+// picturesIn returns another format's images as parts, with commas between them; nil if there is none.
+func picturesIn(ev *chat.Event) (dst []byte) {
+	for i, p := range wire.PicturesIn(ev) {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = jsonx.AppendString(append(dst, `{"inlineData":{"mimeType":`...), p.Media)
+		dst = append(jsonx.AppendString(append(dst, `,"data":`...), p.Data), "}}"...)
+	}
+	return dst
 }
 
 // setMember sets a member; the last one of a name counts.

@@ -70,8 +70,8 @@ func (e *streamEncoder) translate(dst []byte, ev *chat.Event) []byte {
 			dst = e.chunk(dst, ev.Choice, call.appendTo(nil))
 		}
 	case chat.Extra:
-		if e.extra(ev) {
-			return e.chunk(e.flushSignature(dst, ev.Choice), ev.Choice, wire.AppendLine(nil, ev.Text))
+		if parts := e.extra(ev); parts != nil {
+			return e.chunk(e.flushSignature(dst, ev.Choice), ev.Choice, wire.AppendLine(nil, parts))
 		}
 	case chat.Start, chat.UsageInfo, chat.Error, chat.End, chat.Other: // nothing to write yet
 	}

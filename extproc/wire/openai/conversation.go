@@ -142,10 +142,19 @@ func (rd *reader) message(role string, m jsonx.Value, at string) ([]chat.Part, e
 
 // modelMedia returns the media of an assistant's message: audio that OpenAI stores under an id, and images as in OpenRouter's answers.
 func modelMedia(m jsonx.Value, at string) (parts []chat.Part) {
-	for _, key := range [...]string{keyAudio, keyImages} {
-		if v := m.Get(key); !wire.IsEmpty(v) {
-			parts = append(parts, chat.Part{Kind: chat.PartOther, Name: key, At: at + "." + key, Raw: v.Raw})
-		}
+	if v := m.Get(keyAudio); !wire.IsEmpty(v) {
+		parts = append(parts, chat.Part{Kind: chat.PartOther, Name: keyAudio, At: at + "." + keyAudio, Raw: v.Raw})
+	}
+	v := m.Get(keyImages)
+	if wire.IsEmpty(v) {
+		return parts
+	}
+	images := wire.PicturesIn(&chat.Event{Kind: chat.Extra, ID: wire.ChatPictures, Text: v.Raw})
+	for i, p := range images {
+		parts = append(parts, chat.Part{Kind: chat.PartImage, Media: p.Media, Data: p.Data, Name: keyImages, At: at + "." + keyImages + "[" + strconv.Itoa(i) + "]"})
+	}
+	if len(images) == 0 {
+		parts = append(parts, chat.Part{Kind: chat.PartOther, Name: keyImages, At: at + "." + keyImages, Raw: v.Raw})
 	}
 	return parts
 }

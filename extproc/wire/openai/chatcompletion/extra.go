@@ -27,7 +27,7 @@ const (
 
 	reasoning        = "reasoning" // OpenRouter, vLLM: thinking has this key instead of reasoning_content
 	annotations      = "annotations"
-	images           = "images" // OpenRouter
+	images           = wire.ChatPictures
 	audio            = "audio"
 	reasoningDetails = "reasoning_details"
 	executedTools    = "executed_tools" // Groq: calls of its own tools, and their results
@@ -248,11 +248,39 @@ func appendMembers(dst []byte, ms []member) []byte {
 	return dst
 }
 
+// toMember returns the member of a message that has the content of another format's extra, and its value; nil if there is none.
+func (e *envelope) toMember(ev *chat.Event) (key string, value []byte) {
+	if value := e.annotationsFor(ev); value != nil {
+		return annotations, value
+	}
+	if value := e.imagesFor(ev); value != nil {
+		return images, value
+	}
+	return "", nil
+}
+
+// imagesFor returns another format's images as an array; nil if there is none.
+func (e *envelope) imagesFor(ev *chat.Event) (dst []byte) {
+	if e.opts.Same {
+		return nil
+	}
+	for _, p := range wire.PicturesIn(ev) {
+		dst = append(dst, `,{"type":"image_url","image_url":{"url":"data:`...)
+		dst = append(jsonx.AppendEscaped(dst, p.Media), ";base64,"...)
+		dst = append(jsonx.AppendEscaped(dst, p.Data), `"}}`...)
+	}
+	if dst == nil {
+		return nil
+	}
+	dst[0] = '['
+	return append(dst, ']')
+}
+
 // extra writes a member in a separate chunk, except for strings that every chunk repeats.
 func (e *streamEncoder) extra(dst []byte, ev *chat.Event) []byte {
-	if notes := e.annotationsFor(ev); notes != nil {
-		dst = append(e.delta(e.begin(dst), ev.Choice), `"`+annotations+`":`...)
-		return e.close(append(dst, notes...))
+	if key, value := e.toMember(ev); value != nil {
+		dst = append(e.delta(e.begin(dst), ev.Choice), `"`+key+`":`...)
+		return e.close(append(dst, value...))
 	}
 	switch e.placeExtra(ev) {
 	case inAnswer:
@@ -286,8 +314,8 @@ func (e *streamEncoder) extra(dst []byte, ev *chat.Event) []byte {
 
 // extra collects a member.
 func (e *bodyEncoder) extra(ev *chat.Event) {
-	if notes := e.annotationsFor(ev); notes != nil {
-		e.choice(ev.Choice).extras.add(inMessage, &chat.Event{ID: annotations, Text: notes})
+	if key, value := e.toMember(ev); value != nil {
+		e.choice(ev.Choice).extras.add(inMessage, &chat.Event{ID: key, Text: value})
 		return
 	}
 	switch p := e.placeExtra(ev); p {
