@@ -130,6 +130,7 @@ func (r *Resolution) May(f Feature) bool {
 type Without struct {
 	SealKeys    int      // number of an enclave's keys, from the first, that it does not have any more
 	Thinking    bool     // reasoning in the history
+	Extras      bool     // members that clients add to messages or send back, beyond those of the format
 	Effort      bool     // any effort: the provider does not support functions with reasoning
 	Summary     bool     // the summary of the reasoning
 	Betas       []string // beta flags of the provider's API

@@ -27,13 +27,15 @@ const (
 	Groq       Vendor = "groq"
 	Azure      Vendor = "azure" // deployments in its paths, below the root; the key in api-key
 	Bedrock    Vendor = "bedrock"
+	Mistral    Vendor = "mistral"
+	Cerebras   Vendor = "cerebras"
 )
 
 // rules are what a vendor's OpenAI format takes beyond OpenAI's own parameters, and what it refuses.
 type rules struct {
-	params []string
-	marks  bool // takes cache_control on content and tools, and reasoning_details of the history
-	check  func(o object) *refusal
+	params  []string
+	members []string // of messages and tools, at any depth
+	check   func(o object) *refusal
 }
 
 var vendors = map[Vendor]rules{
@@ -41,23 +43,26 @@ var vendors = map[Vendor]rules{
 		params: []string{
 			"provider", "models", "route", "transforms", "plugins", "reasoning", "usage", "top_k", "min_p", "top_a", "repetition_penalty",
 		},
-		marks: true,
-		check: check.OpenRouter,
+		members: []string{"cache_control", "reasoning_details", "reasoning", "images", "provider_specific_fields", "thinking_blocks"},
+		check:   check.OpenRouter,
 	},
 	BlockRun: {params: []string{"reasoning", "thinking_level", "top_k"}, check: check.BlockRun},
 	Venice: {
-		params: []string{"venice_parameters", "reasoning", "top_k", "min_p", "min_temp", "max_temp", "repetition_penalty", "stop_token_ids"},
-		marks:  true,
-		check:  check.Venice,
+		params:  []string{"venice_parameters", "reasoning", "top_k", "min_p", "min_temp", "max_temp", "repetition_penalty", "stop_token_ids"},
+		members: []string{"cache_control", "reasoning_details", "reasoning"},
+		check:   check.Venice,
 	},
 	Bankr:    {},
 	Azure:    {},
 	Bedrock:  {check: check.Bedrock},
-	Groq:     {check: check.Groq},
+	Groq:     {members: []string{"reasoning"}, check: check.Groq},
+	Mistral:  {members: []string{"prefix"}, check: check.Mistral},
+	Cerebras: {members: []string{"reasoning"}, check: check.Cerebras},
 	DeepSeek: {params: []string{"thinking"}, check: check.DeepSeek},
 	Qwen: {
-		params: []string{"enable_thinking", "thinking_budget", "enable_search", "search_options", "top_k", "repetition_penalty"},
-		check:  check.Qwen,
+		params:  []string{"enable_thinking", "thinking_budget", "enable_search", "search_options", "top_k", "repetition_penalty"},
+		members: []string{"cache_control"},
+		check:   check.Qwen,
 	},
 }
 
@@ -177,10 +182,9 @@ func (v vendorChat) read(h http.Header, body []byte, cfg *Config) (*asked, *refu
 	for _, p := range v.rules.params {
 		delete(o, p)
 	}
-	if v.rules.marks {
-		o["messages"] = unmarked(o["messages"])
-		if o.Has("tools") {
-			o["tools"] = unmarked(o["tools"])
+	for _, key := range []string{"messages", "tools"} {
+		if len(v.rules.members) > 0 && o.Has(key) {
+			o[key] = without(o[key], v.rules.members)
 		}
 	}
 	plain, err := json.Marshal(o)
@@ -194,34 +198,32 @@ func (v vendorChat) read(h http.Header, body []byte, cfg *Config) (*asked, *refu
 	return q, e
 }
 
-var marks = map[string]bool{"cache_control": true, "reasoning_details": true, "reasoning": true}
-
-// unmarked is a value without what only such vendors know, at any depth.
-func unmarked(raw json.RawMessage) json.RawMessage {
+// without is a value without what only the vendor knows, and without null members, at any depth.
+func without(raw json.RawMessage, members []string) json.RawMessage {
 	var v any
 	if json.Unmarshal(raw, &v) != nil {
 		return raw
 	}
-	out, err := json.Marshal(unmark(v))
+	out, err := json.Marshal(omit(v, members))
 	if err != nil {
 		return raw
 	}
 	return out
 }
 
-func unmark(v any) any {
+func omit(v any, members []string) any {
 	switch v := v.(type) {
 	case []any:
 		for i := range v {
-			v[i] = unmark(v[i])
+			v[i] = omit(v[i], members)
 		}
 	case map[string]any:
 		for k := range v {
-			if marks[k] {
+			if v[k] == nil && k != "content" || slices.Contains(members, k) {
 				delete(v, k)
 				continue
 			}
-			v[k] = unmark(v[k])
+			v[k] = omit(v[k], members)
 		}
 	}
 	return v

@@ -244,7 +244,7 @@ type Part struct {
 	Parts        []Part // content of a tool result
 	IsError      bool
 	Signature    string
-	Trace        bool // of PartOther: output of a provider's built-in tool, which other providers do not need
+	Trace        bool // made by a model or a provider's built-in tool, and not needed by providers that do not accept it
 	CacheControl jsonx.Raw
 	Raw          jsonx.Raw
 }

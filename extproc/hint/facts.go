@@ -101,12 +101,12 @@ func mayHaveContent(r *chat.Request) bool {
 	return r.Doc.MayHold(&marks)
 }
 
-// addContent adds the media in parts.
+// addContent adds the media in parts, except what a model made: it is sent only to models that accept it.
 func addContent(f *intent.Facts, parts []chat.Part) {
 	for i := range parts {
 		switch p := &parts[i]; p.Kind { //nolint:exhaustive // the others are text or unknown
 		case chat.PartImage:
-			f.Images = true
+			f.Images = f.Images || !p.Trace
 		case chat.PartAudio:
 			f.Audio = true
 		case chat.PartVideo:

@@ -22,7 +22,8 @@ const (
 	Trace
 )
 
-// classes maps each kind of part to its class, and to its name in errors. PartOther is content unless its reader marked it as a trace.
+// classes maps each kind of part to its class, and to its name in errors. A part that its reader marked as
+// a trace is one.
 var classes = [chat.PartKinds]struct {
 	class Class
 	what  string
@@ -43,7 +44,7 @@ var classes = [chat.PartKinds]struct {
 
 // ClassOf returns the class of a part.
 func ClassOf(p *chat.Part) Class {
-	if p.Kind == chat.PartOther && p.Trace {
+	if p.Trace {
 		return Trace
 	}
 	return classes[p.Kind].class
@@ -108,7 +109,7 @@ func FirstOf(c *chat.Conversation, kind chat.PartKind, what string) *Unsupported
 					return unsupported(c, &p.Parts[j], message, what)
 				}
 			}
-			if p.Kind == kind && !p.IsTextDocument() {
+			if p.Kind == kind && !p.IsTextDocument() && !p.Trace {
 				return unsupported(c, p, message, what)
 			}
 		}
@@ -214,7 +215,7 @@ func nameOf(c *chat.Conversation, p *chat.Part) string {
 	case chat.PartToolResult:
 		return c.Word("tool_result")
 	case chat.PartImage:
-		return c.Word("image")
+		return cmp.Or(p.Name, c.Word("image"))
 	case chat.PartDocument:
 		return c.Word("document")
 	case chat.PartFile:

@@ -105,6 +105,9 @@ func openAITools(o object) *Refusal {
 		if t.Str("type") != "function" {
 			return Bad(fmt.Sprintf("tools[%d].type", i), "invalid_value", "Invalid value: '%s'. Supported values are: 'function' and 'custom'.", t.Str("type"))
 		}
+		if k := t.Unknown("type", "function"); k != "" {
+			return Bad(fmt.Sprintf("tools[%d].%s", i, k), "unknown_parameter", "Unknown parameter: 'tools[%d].%s'.", i, k)
+		}
 		f := t.Object("function")
 		if !validToolName(f.Str("name")) {
 			return Bad(fmt.Sprintf("tools[%d].function.name", i), "invalid_value", "Invalid 'tools[%d].function.name': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'.", i)
@@ -165,8 +168,17 @@ func openAIMessage(m object, i int, open *[]string) *Refusal {
 	if e := unanswered(*open, i); e != nil {
 		return e
 	}
+	if calls, ok := m["tool_calls"]; ok && string(calls) == "null" {
+		return Bad(fmt.Sprintf("messages[%d].tool_calls", i), "invalid_type", "Invalid type for 'messages[%d].tool_calls': expected an array of objects, but got null instead.", i)
+	}
 	calls := m.List("tool_calls")
-	for _, c := range calls {
+	for j, c := range calls {
+		if k := c.Unknown("id", "type", "function", "custom", "index"); k != "" {
+			return Bad(fmt.Sprintf("messages[%d].tool_calls[%d].%s", i, j, k), "unknown_parameter", "Unknown parameter: 'messages[%d].tool_calls[%d].%s'.", i, j, k)
+		}
+		if k := c.Object("function").Unknown("name", "arguments"); k != "" {
+			return Bad(fmt.Sprintf("messages[%d].tool_calls[%d].function.%s", i, j, k), "unknown_parameter", "Unknown parameter: 'messages[%d].tool_calls[%d].function.%s'.", i, j, k)
+		}
 		*open = append(*open, c.Str("id"))
 		if !json.Valid([]byte(cmp.Or(c.Object("function").Str("arguments"), "{}"))) {
 			return Bad(fmt.Sprintf("messages[%d].tool_calls", i), "invalid_value", "Invalid 'messages[%d].tool_calls[0].function.arguments': not valid JSON.", i)

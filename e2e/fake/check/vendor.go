@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -150,11 +151,64 @@ func Qwen(o object) *Refusal {
 	return nil
 }
 
-// Groq refuses parameters that its API does not have.
+// Groq refuses parameters that its API does not have, and members of messages: it has an assistant's reasoning, and not what OpenAI's answers have.
 func Groq(o object) *Refusal {
 	for _, name := range []string{"logprobs", "top_logprobs", "logit_bias"} {
 		if _, ok := o[name]; ok {
 			return Bad("", name, "property '%s' is unsupported", name)
+		}
+	}
+	return strictMessages(o, []string{"reasoning", "function_call"}, func(i int, role, key string) *Refusal {
+		return Bad("", "", "'messages.%d' : for 'role:%s' the following must be satisfied[('messages.%d' : property '%s' is unsupported)]", i, role, i, key)
+	})
+}
+
+// Cerebras refuses members of messages that its API does not have.
+func Cerebras(o object) *Refusal {
+	return strictMessages(o, []string{"reasoning"}, func(i int, role, key string) *Refusal {
+		return Bad("validation_error", "wrong_api_format", "messages.%d.%s.%s: property 'messages.%d.%s.%s' is unsupported", i, role, key, i, role, key)
+	})
+}
+
+// Mistral refuses every member that its API does not have, in the words of its validator.
+func Mistral(o object) *Refusal {
+	if o.Has("stream_options") {
+		return forbidden("stream_options")
+	}
+	return strictMessages(o, []string{"prefix"}, func(i int, role, key string) *Refusal {
+		return forbidden(fmt.Sprintf("messages.%d.%s.%s", i, role, key))
+	})
+}
+
+func forbidden(at string) *Refusal {
+	return &Refusal{Status: http.StatusUnprocessableEntity, Kind: "invalid_request_error", Message: "extra_forbidden: " + at + ": Extra inputs are not permitted"}
+}
+
+// strictMessages refuses the first unknown member of a message, a part of its content, or a tool. extra is what an assistant's message has beyond
+// content and calls. It is not checked whether members are null.
+func strictMessages(o object, extra []string, refusal func(i int, role, key string) *Refusal) *Refusal {
+	of := map[string][]string{
+		"assistant": append([]string{"role", "content", "tool_calls", "name"}, extra...),
+		"tool":      {"role", "content", "tool_call_id", "name"},
+	}
+	for i, m := range o.List("messages") {
+		role := m.Str("role")
+		known := of[role]
+		if known == nil {
+			known = []string{"role", "content", "name"}
+		}
+		for key := range m {
+			if !slices.Contains(known, key) {
+				return refusal(i, role, key)
+			}
+		}
+		for _, part := range m.List("content") {
+			if key := part.Unknown("type", "text", "image_url", "thinking", "document_url"); key != "" {
+				return refusal(i, role, "content."+key)
+			}
+		}
+		if role == "assistant" && !m.Has("content") && len(m.List("tool_calls")) == 0 {
+			return Bad("", "3240", "Assistant message must have either content or tool_calls, but not none.")
 		}
 	}
 	return nil

@@ -42,6 +42,7 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	}
 	opts := openai.RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling, Video: slices.Contains(to.Features, policy.Video),
+		Extras: openai.OpenAIExtras,
 	}
 	switch to.Family {
 	case gpt, o:

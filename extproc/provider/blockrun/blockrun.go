@@ -65,6 +65,7 @@ func options(req *chat.Request, to policy.Resolution) openai.RequestOptions {
 	opts := openai.RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling, Efforts: to.Efforts,
 		Video:   slices.Contains(to.Features, policy.Video),
+		Extras:  openai.OpenAIExtras,
 		Unknown: to.Undescribed && to.Control == policy.ControlUsual,
 	}
 	style := openai.PromptedReasoning

@@ -21,7 +21,10 @@ var Azure = Adapter{
 		Variables: []string{"AZURE_OPENAI_API_KEY"}, APIVersion: "2024-10-21",
 		Endpoints: []kind.Endpoint{kind.ImageGeneration, kind.ImageEdit, kind.Speech, kind.Transcription, kind.Translation},
 	},
-	options: func(o *openai.RequestOptions, req *chat.Request, to *policy.Resolution) { o.ForOpenAIModels(req, *to) },
+	options: func(o *openai.RequestOptions, req *chat.Request, to *policy.Resolution) {
+		o.ForOpenAIModels(req, *to)
+		o.Extras = openai.OpenAIExtras
+	},
 	address: deployed,
 	embeds:  true,
 }

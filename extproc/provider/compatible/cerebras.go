@@ -13,7 +13,7 @@ var Cerebras = Adapter{
 		Name: "cerebras", Doc: "Cerebras: open models, on the operator's key.", BaseURL: "https://api.cerebras.ai/v1", Variables: []string{"CEREBRAS_API_KEY"},
 	},
 	options: func(o *openai.RequestOptions, _ *chat.Request, to *policy.Resolution) {
-		o.TokensField, o.KeepReasoning = openai.MaxCompletionTokens, !to.Without.Thinking
+		o.TokensField, o.KeepReasoning, o.ReasoningContent = openai.MaxCompletionTokens, !to.Without.Thinking, openai.NoReasoningContent
 	},
 	refuses: []string{"frequency_penalty", "presence_penalty", "logit_bias", "parallel_tool_calls", "service_tier"},
 }

@@ -14,7 +14,7 @@ var Groq = Adapter{
 		Endpoints: []kind.Endpoint{kind.Speech, kind.Transcription, kind.Translation},
 	},
 	options: func(o *openai.RequestOptions, _ *chat.Request, to *policy.Resolution) {
-		o.KeepReasoning = !to.Without.Thinking
+		o.KeepReasoning, o.ReasoningContent = !to.Without.Thinking, openai.NoReasoningContent
 	},
 	refuses: []string{"logprobs", "top_logprobs", "logit_bias"},
 }

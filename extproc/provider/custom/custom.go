@@ -62,6 +62,9 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 		Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling, CacheControl: at.CacheControl, MinCache: to.MinCache,
 		NoDetails: to.Without.Thinking, Video: slices.Contains(to.Features, policy.Video),
 	}
+	if to.Without.Extras {
+		o.Extras = openai.StrictExtras
+	}
 	if to.Without.Thinking {
 		o.ReasoningContent = openai.NoReasoningContent
 	}
@@ -88,7 +91,10 @@ func (a Adapter) Amend(req *chat.Request, to policy.Resolution, at provider.Endp
 	case chat.Gemini:
 		return gemini.Amend(to, refusal)
 	case chat.OpenAI:
-		return openai.Amend(to, refusal)
+		if amended, ok := openai.Amend(to, refusal); ok {
+			return amended, true
+		}
+		return openai.AmendExtras(to, refusal)
 	}
 	return to, false
 }

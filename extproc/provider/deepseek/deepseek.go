@@ -42,7 +42,7 @@ const maxStop = 16
 func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
 	o := wire.RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), TokensField: wire.MaxTokens, MaxStop: maxStop,
-		FixedSampling: to.FixedSampling, ReasoningContent: wire.ReasoningContentForTools, NoDetails: true, NoSchema: true,
+		FixedSampling: to.FixedSampling, ReasoningContent: wire.ReasoningContentForTools, NoDetails: true, NoSchema: true, Extras: wire.StrictExtras,
 		Video: slices.Contains(to.Features, policy.Video),
 	}
 	o.Broker(to.Control, wire.ThinkingToggle) // the switch exists for all models

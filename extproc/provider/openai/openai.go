@@ -54,7 +54,7 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	o := wire.RequestOptions{
 		Model:    cmp.Or(to.Upstream, string(to.Model)),
 		CacheKey: true, Predictions: slices.Contains(to.Features, policy.PredictedOutputs),
-		Video: slices.Contains(to.Features, policy.Video),
+		Video: slices.Contains(to.Features, policy.Video), Extras: wire.OpenAIExtras,
 	}
 	o.ForOpenAIModels(req, to)
 	if o.NoDetails = to.Without.Thinking; o.NoDetails {

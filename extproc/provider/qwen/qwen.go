@@ -31,7 +31,7 @@ func (Adapter) Dialect(policy.Resolution, provider.Endpoint, chat.Dialect) chat.
 func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
 	o := wire.RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), TokensField: wire.MaxTokens, FixedSampling: to.FixedSampling,
-		TopK: true, WebSearch: true, Video: slices.Contains(to.Features, policy.Video),
+		TopK: true, WebSearch: true, Extras: wire.StrictExtras, KeepMarks: true, Video: slices.Contains(to.Features, policy.Video),
 	}
 	o.Control(to.Control, wire.EnableThinking)
 	if to.Control == policy.ControlStreamed && !req.Stream {

@@ -54,7 +54,7 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 		FixedSampling: to.FixedSampling, MaxStop: maxStop, Efforts: wire.WithNone(to.Efforts),
 		TopK: true, MinP: true, CacheKey: true, CacheControl: to.Family == familyClaude, MinCache: to.MinCache,
 		Video:     slices.Contains(to.Features, policy.Video),
-		WebSearch: true, StrictSchema: true,
+		WebSearch: true, StrictSchema: true, Extras: wire.OpenAIExtras, KeepMarks: true,
 		Members: []wire.Member{{Key: parametersKey, Value: parameters(req, at)}},
 	}
 	if o.Efforts == nil {

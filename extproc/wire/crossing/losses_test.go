@@ -16,8 +16,9 @@ import (
 // the request is refused; see wire.ClassOf.
 var hints = map[string][]string{
 	"marks for a provider's prompt cache":          {"cache_control", "prompt_cache_key"},
+	"what a model made, in the history":            {"images", "audio", "refusal"},
 	"labels of content that itself is carried":     {"detail", "filename", "citations", "search_result", "system", "custom", "caller"},
-	"how the model thinks, and what it thought":    {"thinking", "effort", "reasoning_effort", "budget_tokens", "thinking_budget", "reasoning", "signature", "encrypted_content"},
+	"how the model thinks, and what it thought":    {"thinking", "effort", "reasoning_effort", "budget_tokens", "thinking_budget", "reasoning", "reasoning_details", "signature", "encrypted_content"},
 	"how words are drawn":                          {"temperature", "min_p", "seed", "presence_penalty", "frequency_penalty"},
 	"how long the answer is, and where it ends":    {"max_tokens", "stop_sequences", "verbosity", "prefill"},
 	"how the answer looks":                         {"format", "response_format", "response_schema", "output_format", "description", "text", "strict", "n"},
@@ -42,7 +43,7 @@ var unnamed = map[string]string{
 	"gemini.writer.request": "passes names on", "gemini.reader.member": "the client's own key",
 	"gemini.nameUnknown": "the client's own key", "gemini.readParam": "the client's own key",
 	"chatcompletion.envelope.placeExtra": "of an answer", "openai.writer.extension": "a parameter", "openai.writer.sampling": "a parameter", "openai.writer.prepare": "passes names on",
-	"openai.writer.withSwitch": "reasoning_effort", "openai.writer.request": "passes names on", "openai.adjuster.degrade": "passes names on",
+	"openai.cutter.degrade": "passes names on", "openai.writer.withSwitch": "reasoning_effort", "openai.writer.request": "passes names on", "openai.adjuster.degrade": "passes names on",
 	"openai.resolvedParams.degrade": "passes names on", "openai.readInto": "the client's own key", "openai.readDetails": "reasoning_details", "openai.readParam": "the client's own key",
 	"openai.readToolChoice": "tool_choice", "openai.adjuster.adjust": "passes names on", "openai.adjuster.format": "of a profile", "openai.adjuster.think": "of a profile",
 	"openai.resolvedParams.sampling": "a parameter", "openai.resolveParams": "of a profile",

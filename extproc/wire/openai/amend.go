@@ -35,7 +35,9 @@ func AmendEffort(req *chat.Request, to policy.Resolution, e *chat.ProviderError)
 	return to, true
 }
 
-// namesReasoning reports whether an error is about a reasoning member: messages[2].reasoning.
+// namesReasoning reports whether an error is about a reasoning member: messages[2].reasoning. Others than OpenAI name it after a role, or
+// alone, and may also refer to one that is missing.
 func namesReasoning(message string) bool {
-	return strings.Contains(message, keyDetails) || strings.Contains(message, "]."+keyReasoning)
+	return strings.Contains(message, keyDetails) || strings.Contains(message, "]."+keyReasoning) ||
+		isUnknown(message) && (strings.Contains(message, keyReasoningContent) || strings.Contains(message, "'"+keyReasoning+"'") || strings.Contains(message, "assistant."+keyReasoning))
 }

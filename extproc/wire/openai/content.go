@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -9,9 +10,12 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
+// functionKeys are the members of a call's function that are read, or that hold nothing for a model.
+var functionKeys = slices.Concat([]string{"name", "arguments"}, addedKeys)
+
 // readCall reads a function call. Its arguments are JSON in a string; some clients send the object.
 func readCall(c *chat.Conversation, id string, f jsonx.Value, at string) (chat.Part, error) {
-	wire.UnmapUnknown(c, f, "name", "arguments")
+	wire.UnmapUnknown(c, f, functionKeys...)
 	name, _ := f.Get("name").Str()
 	if name == "" {
 		return chat.Part{}, wire.Invalid(at+".name", "%s.name must be a non-empty string", at)

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"slices"
 	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
@@ -122,8 +123,7 @@ func (rd *reader) message(role string, m jsonx.Value, at string) ([]chat.Part, e
 	}
 	switch role {
 	case "assistant":
-		wire.UnmapUnknown(rd.c, m, "role", "content", "cache_control", "refusal", "function_call", "tool_calls",
-			"reasoning_content", "reasoning", "reasoning_details", keyAudio, keyImages)
+		wire.UnmapUnknown(rd.c, m, assistantKeys...)
 		parts, err = rd.assistant(m, at, append(thoughtParts(rd.c, m, parts), modelMedia(m, at)...))
 	case "tool":
 		wire.UnmapUnknown(rd.c, m, "role", "content", "cache_control", "tool_call_id", "name", "is_error")
@@ -140,10 +140,19 @@ func (rd *reader) message(role string, m jsonx.Value, at string) ([]chat.Part, e
 	return parts, err
 }
 
-// modelMedia returns the media of an assistant's message: audio that OpenAI stores under an id, and images as in OpenRouter's answers.
+// The members of an assistant's message, and of its calls, that are read, or that hold nothing for a model.
+var (
+	assistantKeys = slices.Concat([]string{
+		"role", "content", keyMark, keyRefusal, keyCall, keyCalls, keyReasoningContent, keyReasoning, keyDetails, keyAudio, keyImages, keyAnnotations,
+	}, addedKeys)
+	callKeys = slices.Concat([]string{"id", "type", "index", "function", "custom", keyMark}, addedKeys)
+)
+
+// modelMedia returns the media of an assistant's message: audio that OpenAI stores under an id, and images as in OpenRouter's answers. The model made
+// them, so providers that do not accept them get the conversation without them.
 func modelMedia(m jsonx.Value, at string) (parts []chat.Part) {
 	if v := m.Get(keyAudio); !wire.IsEmpty(v) {
-		parts = append(parts, chat.Part{Kind: chat.PartOther, Name: keyAudio, At: at + "." + keyAudio, Raw: v.Raw})
+		parts = append(parts, chat.Part{Kind: chat.PartOther, Name: keyAudio, At: at + "." + keyAudio, Raw: v.Raw, Trace: true})
 	}
 	v := m.Get(keyImages)
 	if wire.IsEmpty(v) {
@@ -151,10 +160,12 @@ func modelMedia(m jsonx.Value, at string) (parts []chat.Part) {
 	}
 	images := wire.PicturesIn(&chat.Event{Kind: chat.Extra, ID: wire.ChatPictures, Text: v.Raw})
 	for i, p := range images {
-		parts = append(parts, chat.Part{Kind: chat.PartImage, Media: p.Media, Data: p.Data, Name: keyImages, At: at + "." + keyImages + "[" + strconv.Itoa(i) + "]"})
+		parts = append(parts, chat.Part{
+			Kind: chat.PartImage, Media: p.Media, Data: p.Data, Name: keyImages, At: at + "." + keyImages + "[" + strconv.Itoa(i) + "]", Trace: true,
+		})
 	}
 	if len(images) == 0 {
-		parts = append(parts, chat.Part{Kind: chat.PartOther, Name: keyImages, At: at + "." + keyImages, Raw: v.Raw})
+		parts = append(parts, chat.Part{Kind: chat.PartOther, Name: keyImages, At: at + "." + keyImages, Raw: v.Raw, Trace: true})
 	}
 	return parts
 }
@@ -231,7 +242,7 @@ func (rd *reader) toolCall(call jsonx.Value, at string) (chat.Part, error) {
 	if !ok || id == "" {
 		return chat.Part{}, wire.Invalid(at+".id", "%s.id must be a non-empty string", at)
 	}
-	wire.UnmapUnknown(rd.c, call, "id", "type", "index", "function", "custom", "cache_control")
+	wire.UnmapUnknown(rd.c, call, callKeys...)
 	var p chat.Part
 	var err error
 	if custom := call.Get("custom"); custom.Exists() {

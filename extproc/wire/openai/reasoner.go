@@ -14,6 +14,7 @@ import (
 func ForHost(to *policy.Resolution, style ReasoningStyle) RequestOptions {
 	o := RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling, Efforts: to.Efforts, NoDetails: true, Video: slices.Contains(to.Features, policy.Video),
+		Extras: StrictExtras,
 	}
 	if to.Without.Thinking {
 		o.ReasoningContent = NoReasoningContent

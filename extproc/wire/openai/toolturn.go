@@ -70,65 +70,43 @@ func (w *writer) reasoningContent(thoughts []chat.Part) {
 
 var thoughtKeys = jsonx.WordsOf(keyReasoning, keyReasoningContent, keyDetails)
 
-// cutThoughts removes from the history of a request of this dialect the reasoning_content that the provider does not accept, and the other
-// two reasoning members if it does not accept these. Only reasoning_details is named as degraded: the others hold nothing that a provider
-// could verify.
-func (o *RequestOptions) cutThoughts(e *jsonx.Edits, d *jsonx.Doc) (degraded []string) {
-	content, others := o.ReasoningContent != AnyReasoningContent, o.NoDetails
-	if !content && !others || !d.Stats.Keys.Meets(&thoughtKeys) {
-		return nil
-	}
-	var turn []jsonx.Value // assistant messages of this turn
-	called := false
-	end := func() {
-		for _, m := range turn {
-			degraded = append(degraded, o.cutThoughtsOf(e, d, m, called)...)
-		}
-		turn, called = turn[:0], false
-	}
-	for _, m := range d.Get("messages").Each {
-		switch role := m.Get("role"); {
-		case role.Equal("user"):
-			end()
-		case role.Equal("assistant"):
-			turn = append(turn, m)
-			called = called || m.Get("tool_calls").Kind() == jsonx.Array
-		}
-	}
-	end()
-	return degraded[:min(len(degraded), 1)]
-}
-
-// cutThoughtsOf is cutThoughts for one message. In a turn with tool calls, reasoning in another member is moved to reasoning_content.
-func (o *RequestOptions) cutThoughtsOf(e *jsonx.Edits, d *jsonx.Doc, m jsonx.Value, called bool) (degraded []string) {
-	var names []string
-	wanted := o.ReasoningContent == ReasoningContentForTools && called
-	if o.NoDetails {
-		names = append(names, keyDetails)
-		if !o.KeepReasoning {
-			names = append(names, keyReasoning)
+// reasoning collects the reasoning members of a message that the provider refuses, and moves the text of reasoning to the member that it
+// reads: reasoning_content in a turn with tool calls, or reasoning. Only reasoning_details is named as degraded: the others hold nothing
+// that a provider could verify.
+func (c *cutter) reasoning(m jsonx.Value, called bool) {
+	wanted := c.o.ReasoningContent == ReasoningContentForTools && called
+	refused := c.o.ReasoningContent != AnyReasoningContent && !wanted
+	if c.o.NoDetails {
+		c.names = append(c.names, keyDetails)
+		if !c.o.KeepReasoning {
+			c.names = append(c.names, keyReasoning)
 		}
 		if m.Get(keyDetails).Exists() {
-			degraded = []string{keyDetails}
+			c.degrade("reasoning_details")
 		}
 	}
-	if o.ReasoningContent != AnyReasoningContent && !wanted {
-		names = append(names, keyReasoningContent)
+	if refused {
+		c.names = append(c.names, keyReasoningContent)
 	}
-	wire.CutMembers(e, d, m, names...)
-	if t, _ := m.Get(keyReasoningContent).Str(); wanted && t == "" {
-		if thoughts := thoughtsOf(m); thoughts != "" {
-			e.Replace(m.At+1, m.At+1, append(jsonx.AppendString([]byte(`"`+keyReasoningContent+`":`), thoughts), ','))
-		}
+	var key string
+	switch {
+	case wanted:
+		key = keyReasoningContent
+	case refused && c.o.KeepReasoning:
+		key = keyReasoning
+	default:
+		return
 	}
-	return degraded
+	if m.Get(key).Exists() { // another one would be a duplicate
+		return
+	}
+	if thoughts := thoughtsOf(m); thoughts != "" {
+		c.insert(m, key, jsonx.AppendString(nil, thoughts))
+	}
 }
 
-// thoughtsOf returns the reasoning of a message without reasoning_content.
+// thoughtsOf returns the reasoning of a message.
 func thoughtsOf(m jsonx.Value) string {
-	if m.Get(keyReasoningContent).Exists() { // empty; another one would be a duplicate
-		return ""
-	}
 	thoughts, err := readReasoningOf(&chat.Conversation{Words: words}, m, "")
 	if err != nil { // the provider will refuse the request
 		return ""

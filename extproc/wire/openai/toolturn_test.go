@@ -137,13 +137,16 @@ func messageOf(t *testing.T, messages jsonx.Value) string {
 func TestK16AmendAfterARefusal(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]bool{
-		"Unknown parameter: 'messages[4].reasoning'.":                    true,
-		"Unknown parameter: 'messages[4].reasoning_details'.":            true,
-		"Unknown parameter: 'messages[4].reasoning_content'.":            true,
-		"messages.1.reasoning_details: Extra inputs are not permitted":   true,
-		"Unsupported parameter: 'reasoning_effort'":                      false,
-		"Invalid value: 'messages[1].role'":                              false,
-		"The `reasoning_content` in the thinking mode must be passed on": false,
+		"Unknown parameter: 'messages[4].reasoning'.":                                                                                       true,
+		"Unknown parameter: 'messages[4].reasoning_details'.":                                                                               true,
+		"Unknown parameter: 'messages[4].reasoning_content'.":                                                                               true,
+		"messages.1.reasoning_details: Extra inputs are not permitted":                                                                      true,
+		"Unsupported parameter: 'reasoning_effort'":                                                                                         false,
+		"messages.2.assistant.reasoning_content: Extra inputs are not permitted":                                                            true,
+		"'messages.1' : for 'role:assistant' the following must be satisfied[('messages.1' : property 'reasoning_content' is unsupported)]": true,
+		"property 'reasoning' is unsupported":                                                                                               true,
+		"Invalid value: 'messages[1].role'":                                                                                                 false,
+		"The `reasoning_content` in the thinking mode must be passed on":                                                                    false,
 	} {
 		to, ok := openai.Amend(policy.Resolution{}, &chat.ProviderError{Status: 400, Message: message})
 		if ok != want || to.Without.Thinking != want {

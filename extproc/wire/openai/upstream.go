@@ -36,6 +36,10 @@ type RequestOptions struct {
 	// CacheControl is set if the provider supports Anthropic's cache_control on content parts, tools and tool calls, as OpenRouter and
 	// LiteLLM do.
 	CacheControl bool
+	// KeepMarks is set if the provider accepts the client's own cache_control, and none is added.
+	KeepMarks bool
+	// Extras selects the members of messages that the provider refuses and that clients of this dialect may send.
+	Extras Extras
 	// MinCache is the minimum size in tokens of a prefix that the provider caches; 0 if unknown.
 	MinCache int
 	// ReasoningDetails is set if the provider accepts signed thinking in reasoning_details, as OpenRouter does.
@@ -143,7 +147,7 @@ func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degra
 		e.Set(d, "model", jsonx.AppendString(nil, o.Model))
 	}
 	renameTokens(&e, d, o.TokensField)
-	degraded = o.cutThoughts(&e, d)
+	degraded = o.cutHistory(&e, d)
 	if o.FixedSampling {
 		degraded = append(degraded, dropSampling(&e, d)...)
 	}
