@@ -25,9 +25,10 @@ type Decoder struct {
 	translates bool              // the client speaks another dialect
 	ownNames   map[string]string // the client's tool names, by those that were sent
 
-	began     bool // the Start event was emitted
-	tier      bool // the service tier was emitted
-	called    bool // a tool was called
+	empty     answer.Arguments // of the frame or the body that is read
+	began     bool             // the Start event was emitted
+	tier      bool             // the service tier was emitted
+	called    bool             // a tool was called
 	items     map[int64]*outputItem
 	points    int // code points of text so far; counted for other dialects only
 	citations int // citations so far
@@ -69,6 +70,8 @@ func (d *Decoder) frame(f *sse.Frame) {
 	case f.Data != nil:
 		model = d.data(f)
 	}
+	raw, model := d.empty.Fill(f.Raw, f.DataAt, model)
+	d.empty = answer.Arguments{}
 	n := len(d.Events)
 	switch {
 	case n == first:
@@ -80,7 +83,7 @@ func (d *Decoder) frame(f *sse.Frame) {
 	if d.Ended {
 		carrier = len(d.Events) - 1
 	}
-	d.AttachBytes(first, carrier, f.Raw, model)
+	d.AttachBytes(first, carrier, raw, model)
 }
 
 // whole reads a complete JSON answer.
@@ -96,7 +99,8 @@ func (d *Decoder) whole() {
 		d.response(v)
 	}
 	if last := len(d.Events) - 1; d.Passes && d.Events[last].Kind == chat.End {
-		d.AttachBytes(0, last, d.Body, wire.ModelSpan(v.Get("model"), 0))
+		body, model := d.empty.Fill(d.Body, 0, wire.ModelSpan(v.Get("model"), 0))
+		d.AttachBytes(0, last, body, model)
 	}
 }
 

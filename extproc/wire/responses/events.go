@@ -300,6 +300,9 @@ func (d *Decoder) emitText(it *outputItem, f *family, event []byte, e *streamEve
 	}
 	if whole {
 		text = e.member(f.text)
+		if f.name == "response.function_call_arguments" {
+			d.empty.Add(text)
+		}
 	}
 	place, _ := e.member(f.place).Int()
 	p := it.find(f.name, place)

@@ -12,6 +12,9 @@ import (
 // item reads an item from its added or done event, or from the whole response. What earlier events contained is not emitted again.
 func (d *Decoder) item(number int64, v jsonx.Value, done bool) {
 	kind, _ := v.Get("type").Str()
+	if done && kind == "function_call" && !v.Get("status").Equal(incomplete) {
+		d.empty.Add(v.Get("arguments"))
+	}
 	it := d.at(number, kind)
 	if it == nil || it.closed {
 		return

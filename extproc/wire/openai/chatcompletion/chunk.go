@@ -258,7 +258,7 @@ func (d *Decoder) toolCall(c *choice, n int, t *call, v jsonx.Value) {
 		}
 	}
 	if kind := v.Get("type"); f.Kind() != jsonx.Object && kind.Kind() == jsonx.String { // a call of the provider's own tool
-		f = jsonx.Value{Raw: append(append([]byte(`{"name":`), kind.Raw...), '}')}
+		f = jsonx.Value{Raw: append(append([]byte(`{"name":`), kind.Raw...), `,"arguments":"{}"}`...)}
 	}
 	d.call(c, n, t, v, f)
 }

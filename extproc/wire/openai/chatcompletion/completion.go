@@ -3,6 +3,7 @@ package chatcompletion
 import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/extproc/wire/answer"
 	"bardo.money/gateway/extproc/wire/errbody"
 	"bardo.money/gateway/internal/jsonx"
 )
@@ -30,7 +31,14 @@ func (d *Decoder) completion(v jsonx.Value) {
 		d.usage(o.usage, true)
 	}
 	d.done()
-	d.AttachBytes(0, 0, d.Body, wire.ModelSpan(o.model, 0))
+	var args answer.Arguments
+	for _, c := range o.choices.Each {
+		for _, call := range c.Get("message").Get("tool_calls").Each {
+			args.Add(call.Get("function").Get("arguments"))
+		}
+	}
+	body, model := args.Fill(d.Body, 0, wire.ModelSpan(o.model, 0))
+	d.AttachBytes(0, 0, body, model)
 }
 
 // usage emits a usage object: its numbers, and the provider's own JSON.

@@ -30,11 +30,14 @@ type openTool struct {
 func (e *streamEncoder) Append(dst []byte, ev *chat.Event) []byte {
 	if e.opts.Same && (ev.Tail || ev.Raw != nil) {
 		e.observe(ev)
-		if ev.Tail || (ev.UsageChunk && !e.opts.ShowUsage) {
+		if ev.Tail {
+			return e.fill(dst, ev)
+		}
+		if ev.UsageChunk && !e.opts.ShowUsage {
 			return dst
 		}
 		e.began, e.passed = true, true
-		return e.appendRaw(dst, ev.Raw, ev.ModelSpan)
+		return e.appendRaw(e.fill(dst, ev), ev.Raw, ev.ModelSpan)
 	}
 	return e.translate(dst, ev)
 }
@@ -45,10 +48,22 @@ func (e *streamEncoder) observe(ev *chat.Event) {
 	e.note(ev)
 	switch ev.Kind { //nolint:exhaustive // the rest needs no addition
 	case chat.ToolStart:
+		t := e.openTool(ev)
+		t.custom = ev.ID == chat.CustomTool
+		t.argsWritten = t.custom
+	case chat.ToolArgs:
 		e.openTool(ev).argsWritten = true // the provider's frames contain them
 	case chat.Stop:
 		e.stopped = true
 	}
+}
+
+// fill writes the arguments of a call that ended without any in the provider's frames.
+func (e *streamEncoder) fill(dst []byte, ev *chat.Event) []byte {
+	if ev.Kind != chat.BlockStop {
+		return dst
+	}
+	return e.closeTools(dst, func(t *openTool) bool { return t.choice == ev.Choice && t.block == ev.Index })
 }
 
 func (e *streamEncoder) translate(dst []byte, ev *chat.Event) []byte {
