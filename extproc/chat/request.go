@@ -89,6 +89,9 @@ func (r *Request) SetDocument(of *Request) {
 // OwnReasoning is the prefix of ids of reasoning items that the gateway converted from another format: no provider stores them.
 const OwnReasoning = "rs_bardo_"
 
+// OwnPicture is the same for items with images.
+const OwnPicture = "ig_bardo_"
+
 // Need is a feature without which a request cannot be served, and the name of the client's member that requires it.
 type Need struct {
 	Feature policy.Feature

@@ -47,7 +47,7 @@ var content = map[string][]string{
 func (it *item) member(key []byte, v jsonx.Value) {
 	switch {
 	case len(key) == len("id") && foldName(key) == "id":
-		if id, ok := v.Str(); ok && id != "" && !strings.HasPrefix(id, chat.OwnReasoning) {
+		if id, ok := v.Str(); ok && id != "" && !strings.HasPrefix(id, chat.OwnReasoning) && !strings.HasPrefix(id, chat.OwnPicture) {
 			it.ids = append(it.ids, id)
 		}
 	case len(key) == len("type") && foldName(key) == "type":

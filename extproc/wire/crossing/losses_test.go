@@ -47,7 +47,7 @@ var unnamed = map[string]string{
 	"openai.resolvedParams.degrade": "passes names on", "openai.readInto": "the client's own key", "openai.readDetails": "reasoning_details", "openai.readParam": "the client's own key",
 	"openai.readToolChoice": "tool_choice", "openai.adjuster.adjust": "passes names on", "openai.adjuster.format": "of a profile", "openai.adjuster.think": "of a profile",
 	"openai.resolvedParams.sampling": "a parameter", "openai.resolveParams": "of a profile",
-	"responses.writer.request": "passes names on", "responses.writer.resolve": "of a profile", "responses.writer.askInPrompt": "of a profile",
+	"responses.EncodeRequest": "passes names on", "responses.writer.request": "passes names on", "responses.writer.resolve": "of a profile", "responses.writer.askInPrompt": "of a profile",
 	"responses.writer.profileEffort": "of a profile", "responses.writer.sampling": "a parameter",
 	"responses.writer.reportDropped": "a parameter",
 	"message.envelope.addCitations":  "of an answer", "gemini.envelope.cite": "of an answer", "chatcompletion.envelope.annotationsFor": "of an answer",

@@ -2,6 +2,7 @@ package responses
 
 import (
 	"strconv"
+	"strings"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
@@ -152,9 +153,21 @@ func (it *item) append(dst []byte, status string) []byte {
 		}
 	case functionCall, customCall:
 		dst = it.appendCall(dst, status)
+	case picture:
+		dst = it.appendPicture(dst, status)
 	case foreign:
 	}
 	return append(append(append(dst, `,"status":"`...), status...), `"}`...)
+}
+
+// appendPicture appends the members of an image. The type of an item's image is one of OpenAI's names: png.
+func (it *item) appendPicture(dst []byte, status string) []byte {
+	dst = append(dst, `,"type":"image_generation_call","output_format":`...)
+	dst = jsonx.AppendString(dst, strings.TrimPrefix(it.image.Media, "image/"))
+	if status == inProgress {
+		return append(dst, `,"result":null`...)
+	}
+	return jsonx.AppendString(append(dst, `,"result":`...), it.image.Data)
 }
 
 func (it *item) appendCall(dst []byte, status string) []byte {

@@ -134,6 +134,9 @@ func (rd *reader) item(v jsonx.Value, at string) error {
 		return rd.output(v, at)
 	case "reasoning":
 		return rd.reasoning(v, at)
+	case pictureItem:
+		rd.picture(v, at)
+		return nil
 	case itemReference:
 		return StoredElsewhere(at)
 	case additionalTools, searchOutput:
@@ -145,6 +148,20 @@ func (rd *reader) item(v jsonx.Value, at string) error {
 	rd.add(chat.RoleAssistant, at, chat.Part{Kind: chat.PartOther, Name: kind, At: at, Raw: v.Raw, Trace: traces[kind]})
 	return nil
 }
+
+// picture reads an image that the model made.
+func (rd *reader) picture(v jsonx.Value, at string) {
+	images := wire.PicturesIn(&chat.Event{Kind: chat.Extra, ID: pictureItem, Text: v.Raw})
+	for _, p := range images {
+		rd.add(chat.RoleAssistant, at, chat.Part{Kind: chat.PartImage, Media: p.Media, Data: p.Data, Name: pictureItem, At: at, Trace: true})
+	}
+	if len(images) == 0 { // one that OpenAI stores, or that failed
+		rd.add(chat.RoleAssistant, at, chat.Part{Kind: chat.PartOther, Name: pictureItem, At: at, Raw: v.Raw})
+	}
+}
+
+// pictureItem is the type of items with an image that the model made.
+const pictureItem = "image_generation_call"
 
 // traces are the items that OpenAI's own tools leave in an answer and that mean nothing to another provider: calls and lists. Any other
 // item of this format only is content.

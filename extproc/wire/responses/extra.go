@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -34,6 +35,8 @@ func (e *encoder) extra(dst []byte, ev *chat.Event) []byte {
 	case ev.ID == itemID && len(ev.Text) == 0:
 		e.next = blockAttributes{}
 		return dst
+	case !e.opts.Same && len(wire.PicturesIn(ev)) > 0:
+		return e.pictures(dst, ev)
 	case !e.opts.Same, len(ev.Text) == 0 && ev.ID != reasoningText:
 		if !ev.Redundant {
 			e.Degrade(ev.ID)
@@ -59,6 +62,17 @@ func (e *encoder) extra(dst []byte, ev *chat.Event) []byte {
 		var it *item
 		dst, it = e.add(dst, &item{kind: foreign, whole: bytes.Clone(ev.Text), stopped: true})
 		dst = e.itemAdded(dst, it)
+	}
+	return dst
+}
+
+// pictures writes another format's images as items of OpenAI's image generation.
+func (e *encoder) pictures(dst []byte, ev *chat.Event) []byte {
+	for _, p := range wire.PicturesIn(ev) {
+		var it *item
+		dst, it = e.add(dst, &item{kind: picture, image: p, stopped: true})
+		dst = e.itemAdded(dst, it)
+		dst = e.pictureEvent(dst, "response.image_generation_call.in_progress", it)
 	}
 	return dst
 }

@@ -28,6 +28,7 @@ type item struct {
 	seal    []byte // of reasoning: its encrypted_content
 	whole   []byte // of another kind: its JSON
 	phase   []byte // of a message: its JSON
+	image   wire.Picture
 }
 
 type itemKind uint8
@@ -37,6 +38,7 @@ const (
 	reasoning
 	functionCall
 	customCall
+	picture // of another dialect
 	foreign // of this dialect only
 )
 
@@ -88,6 +90,8 @@ func (k itemKind) prefix() string {
 		return "fc_"
 	case customCall:
 		return "ctc_"
+	case picture:
+		return chat.OwnPicture
 	case message, foreign:
 	}
 	return "msg_"
@@ -246,6 +250,8 @@ func (e *encoder) close(dst []byte, it *item) []byte {
 			dst = e.argsDelta(dst, it, it.args)
 		}
 		dst = e.argsDone(dst, it)
+	case picture:
+		dst = e.pictureEvent(dst, "response.image_generation_call.completed", it)
 	case foreign:
 	}
 	return e.itemDone(dst, it)

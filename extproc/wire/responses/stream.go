@@ -46,6 +46,14 @@ func (e *encoder) ofItem(dst []byte, event string, it *item) []byte {
 	return strconv.AppendInt(append(dst, `,"output_index":`...), int64(it.index), 10)
 }
 
+// pictureEvent writes an event about an item with an image, which has no members of its own.
+func (e *encoder) pictureEvent(dst []byte, event string, it *item) []byte {
+	if !e.opts.Stream {
+		return dst
+	}
+	return closeFrame(e.ofItem(dst, event, it))
+}
+
 func (e *encoder) itemAdded(dst []byte, it *item) []byte {
 	if !e.opts.Stream {
 		return dst

@@ -60,8 +60,8 @@ func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte
 		a.adjust(req)
 		degraded = a.degraded
 	}
-	if dropGatewayItems(&e, d) {
-		degraded = append(degraded, "reasoning")
+	for _, name := range dropGatewayItems(&e, d) {
+		degraded = wire.AppendDegraded(degraded, name)
 	}
 	return e.AppendTo(slices.Grow(buf, e.Len(d)), d), degraded, nil
 }
@@ -81,18 +81,19 @@ func translate(buf []byte, req *chat.Request, o RequestOptions) (body []byte, de
 	return w.Dst, w.Degraded, w.Refused
 }
 
-// dropGatewayItems removes the reasoning items that the gateway converted from another provider's thinking: this provider would not find or could
-// not decrypt them, and would refuse the request. It reports whether there were any.
-func dropGatewayItems(e *jsonx.Edits, d *jsonx.Doc) (found bool) {
+// dropGatewayItems removes the items that the gateway converted from another provider's thinking and images: this provider would not find or could
+// not decrypt them, and would refuse the request. It returns their types.
+func dropGatewayItems(e *jsonx.Edits, d *jsonx.Doc) (found []string) {
 	input := d.Get("input")
-	if input.Kind() != jsonx.Array || !mayHaveReasoning(d) {
-		return false
+	if input.Kind() != jsonx.Array || !mayHaveOwnItems(d) {
+		return nil
 	}
 	end := input.At + 1 // end of the last item that stays
 	first, dropped := true, false
 	for _, item := range input.Each {
-		if item.Get("type").Equal("reasoning") && isFromGateway(item) {
-			found, dropped = true, true
+		if isFromGateway(item) {
+			kind, _ := item.Get("type").Str()
+			found, dropped = append(found, kind), true
 			continue
 		}
 		if dropped { // with the separators around it
@@ -114,16 +115,22 @@ func separator(first bool) jsonx.Raw {
 	return jsonx.Raw(",")
 }
 
-var reasoningTypes = jsonx.WordsOf("reasoning")
+var ownTypes = jsonx.WordsOf("reasoning", pictureItem)
 
-// mayHaveReasoning reports whether a document may have reasoning items that the gateway wrote.
-func mayHaveReasoning(d *jsonx.Doc) bool {
-	return d.MayHoldValue(&reasoningTypes) && (d.MayContain(ownReasoning) || d.MayContain(wire.SealPrefix))
+// mayHaveOwnItems reports whether a document may have items that the gateway wrote.
+func mayHaveOwnItems(d *jsonx.Doc) bool {
+	return d.MayHoldValue(&ownTypes) && (d.MayContain(ownReasoning) || d.MayContain(wire.SealPrefix) || d.MayContain(chat.OwnPicture))
 }
 
-// isFromGateway reports whether the gateway wrote a reasoning item.
+// isFromGateway reports whether the gateway wrote an item.
 func isFromGateway(item jsonx.Value) bool {
 	id, _ := item.Get("id").Str()
-	sealed, _ := item.Get("encrypted_content").Str()
-	return strings.HasPrefix(id, ownReasoning) || strings.HasPrefix(sealed, wire.SealPrefix)
+	switch kind := item.Get("type"); {
+	case kind.Equal(pictureItem):
+		return strings.HasPrefix(id, chat.OwnPicture)
+	case kind.Equal("reasoning"):
+		sealed, _ := item.Get("encrypted_content").Str()
+		return strings.HasPrefix(id, ownReasoning) || strings.HasPrefix(sealed, wire.SealPrefix)
+	}
+	return false
 }
