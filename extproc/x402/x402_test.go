@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -431,9 +432,22 @@ func TestAPaymentThatIsSettledFirstAndIsOnItsWay(t *testing.T) {
 	c := open(t)
 	c.till.SettleFirst = 1
 	_, p := c.payer(t, c.paid("1", "10000"), false)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	err := p.Reserve(ctx, "r1", 9000)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- p.Reserve(ctx, "r1", 9000) }()
+	for state := []byte(nil); !strings.Contains(string(state), `"state":"served"`); runtime.Gosched() {
+		select {
+		case err := <-done:
+			t.Fatalf("it does not wait for the transfer: %v", err)
+		default:
+		}
+		var err error
+		if state, _, err = c.Of(t.Context(), "r1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	err := <-done
 	f, ok := errors.AsType[*fault.Fault](err)
 	ch, _ := errors.AsType[*meter.Challenge](err)
 	if !ok || f.Kind != fault.Unavailable || f.ShouldRetry() || ch == nil || ch.Body != nil || !ch.Header.Has(headerResponse) || ch.Header.Has(headerRequired) {

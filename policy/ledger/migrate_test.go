@@ -67,9 +67,12 @@ func TestAStoreIsNotMigratedUnderARunningGateway(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	for _, o := range []Options{{}, {Gateway: true}} {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		_, err := open(ctx, path, o)
-		cancel()
+		err := context.DeadlineExceeded
+		for wait := 50 * time.Millisecond; errors.Is(err, context.DeadlineExceeded); wait *= 2 { // until it gets as far as the lock
+			ctx, cancel := context.WithTimeout(t.Context(), wait)
+			_, err = open(ctx, path, o)
+			cancel()
+		}
 		if !errors.Is(err, ErrInUse) {
 			t.Errorf("%+v: %v, want ErrInUse", o, err)
 		}
