@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -381,14 +382,22 @@ func TestB22WhatMustNotRunTwiceIsCalledOnce(t *testing.T) {
 		{"a tool of the provider", `"tools":[{"type":"web_search_preview"}]`},
 		{"a connector", `"mcp_servers":[{"type":"url","url":"https://example.com","name":"x"}]`},
 		{"audio", `"modalities":["text","audio"]`},
+		{"its hint", `"bardo":{"hedge":"off"}`},
 		{"a function of the client", aTool},
 	} {
 		l.behave(slow, silent, fake.Behaviour{})
 		a := ask{dialect: fake.OpenAI, more: row.more}
-		got := l.Do(t, l.call(a))
+		c := l.call(a)
+		dry := c
+		dry.Header = append(slices.Clone(c.Header), "X-Bardo-Route: explain")
+		explained := l.Do(t, dry)
+		got := l.Do(t, c)
 		want := 0
 		if row.more == aTool {
 			want = 1
+		}
+		if strings.Contains(explained.Body, `"hedge": {`) != (want == 1) {
+			t.Errorf("%s: a dry run says %s", row.about, explained.Body)
 		}
 		if n := len(l.second.Generations()); n != want {
 			t.Errorf("%s: %d calls of the second: %d %s", row.about, n, got.Status, got.Body)

@@ -31,6 +31,7 @@ type Hints struct {
 	DailyBudget     Micro // 0: unset
 	Verify          bool
 	Escalate        *bool // whether tier T2 answers if tier T1 requests it
+	NoHedge         bool  // no second candidate is called if the first is slow
 	NoCache         bool
 	WebSearch       *bool
 	TEE             *bool

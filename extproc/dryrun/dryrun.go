@@ -50,6 +50,7 @@ type Result struct {
 	Warning   string           // ignored hints, as in X-Bardo-Warning
 	Privacy   *request.Privacy // nil for a request without a privacy tier
 	Floor     *Floor           // why only free models would serve it; nil: they need not
+	Hedge     *Hedge           // nil for a request that is not hedged
 	Error     string           // code and message of the fault, when no candidate can serve it
 	Inferred  *Inferred        // nil for a request with hints, or that names its model
 	Input     int64            // input tokens for the cost estimates
@@ -154,13 +155,16 @@ func Run(rt *runtime.Config, ask *Query, plan func([]policy.ProviderID) []policy
 	if e.Error != "" {
 		return e
 	}
-	order := plan(request.ProvidersOf(d.Order))
-	for _, to := range request.ByHealth(d.Order, order) {
-		e.Order = append(e.Order, newCandidate(rt, &to, &e, &ask.Principal, state(to.Provider)))
+	planned := plan(request.ProvidersOf(d.Order))
+	order := request.ByHealth(d.Order, planned)
+	for i := range order {
+		e.Order = append(e.Order, newCandidate(rt, &order[i], &e, &ask.Principal, state(order[i].Provider)))
 	}
-	e.refuseDisabled(d.Order, order)
+	e.refuseDisabled(d.Order, planned)
 	if verifier := verifierOf(rt, &ask.Hints, &built.Intent, e.Order); verifier != "" {
 		e.Why = append(e.Why, verifier)
+	} else {
+		e.setHedge(rt, ask, &built, order)
 	}
 	return e
 }

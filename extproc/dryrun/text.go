@@ -31,6 +31,7 @@ type explanationJSON struct {
 	Inferred  *Inferred         `json:"inferred,omitempty"`
 	Privacy   *request.Privacy  `json:"privacy,omitempty"`
 	Floor     *Floor            `json:"floor,omitempty"`
+	Hedge     *Hedge            `json:"hedge,omitempty"`
 	Warning   string            `json:"warning,omitempty"`
 	Error     string            `json:"error,omitempty"`
 }
@@ -101,7 +102,7 @@ func newProfileJSON(p *policy.Profile) profileJSON {
 func (e *Result) JSON() []byte {
 	out := explanationJSON{
 		Order: make([]candidateJSON, 0, len(e.Order)), Refused: make([]refusalJSON, 0, len(e.Refused)),
-		Profile: newProfileJSON(&e.Profile), Pipeline: e.Pipeline, Policies: e.Policies, Reasoning: newReasoningJSON(e.Reasoning), Inferred: e.Inferred, Privacy: e.Privacy, Floor: e.Floor, Warning: e.Warning, Error: e.Error,
+		Profile: newProfileJSON(&e.Profile), Pipeline: e.Pipeline, Policies: e.Policies, Reasoning: newReasoningJSON(e.Reasoning), Inferred: e.Inferred, Privacy: e.Privacy, Floor: e.Floor, Hedge: e.Hedge, Warning: e.Warning, Error: e.Error,
 	}
 	for i := range e.Order {
 		p := &e.Order[i]
@@ -141,6 +142,9 @@ func (e *Result) Text() string {
 	b.WriteString(e.scored())
 	fmt.Fprintf(&b, "pipeline %s; reasoning %s; profile %s\n", e.Pipeline, e.reasoning(), e.profile())
 	b.WriteString(e.privacy())
+	if e.Hedge != nil {
+		b.WriteString(e.Hedge.text(&e.Order[0]))
+	}
 	for _, name := range slices.Sorted(maps.Keys(e.Policies)) {
 		fmt.Fprintf(&b, "%s: %s\n", name, e.Policies[name])
 	}

@@ -59,6 +59,7 @@ var d03 = map[string]key{
 	"privacy_tier":     {"e2ee", `"e2e"`, `"tee"`, policy.Hints{PrivacyTier: policy.PrivacyEndToEnd}},
 	"role":             {"risk-assessor", `"risk-assessor"`, `"poet"`, policy.Hints{Role: "risk-assessor"}},
 	"verify":           {"1", `true`, `false`, policy.Hints{Verify: true}},
+	"hedge":            {"Off", `"off"`, `"auto"`, policy.Hints{NoHedge: true}},
 	"escalate":         {"Auto", `"auto"`, `"off"`, policy.Hints{Escalate: new(true)}},
 	"daily_budget_usd": {"1.25", `1.25`, `"2"`, policy.Hints{DailyBudget: 1_250_000}},
 	"induction_step":   {"5", `5`, `6`, policy.Hints{InductionStep: 5}},

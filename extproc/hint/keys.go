@@ -67,6 +67,7 @@ var keys = []member[policy.Hints]{
 	{name: "role", set: func(h *policy.Hints, v value) error { return v.word(&h.Role) }},
 	{name: "verify", set: func(h *policy.Hints, v value) error { return v.boolean(&h.Verify) }},
 	{name: "escalate", set: readEscalate},
+	{name: "hedge", set: readHedge},
 	{name: "daily_budget_usd", set: readBudget},
 	{name: "induction_step", set: func(h *policy.Hints, v value) error { return v.count(&h.InductionStep) }},
 	{name: "rem_call", set: func(h *policy.Hints, v value) error { return v.count(&h.REMCall) }},
@@ -117,6 +118,15 @@ func readEscalate(h *policy.Hints, v value) error {
 		return err
 	}
 	h.Escalate = new(value == "auto")
+	return nil
+}
+
+func readHedge(h *policy.Hints, v value) error {
+	var value string
+	if err := v.choice(&value, "auto", "off"); err != nil {
+		return err
+	}
+	h.NoHedge = value == "off"
 	return nil
 }
 

@@ -5,14 +5,15 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/policy"
 )
 
 // HedgeAt returns the index in the order of the candidate that may be called beside the first one, if that is slow: the next of another provider. It is
-// 0 if the request is not hedged: hedging is off, no other candidate is left, or the request must not run twice.
+// 0 if the request is not hedged: hedging is off, or by its hint, no other candidate is left, or the request must not run twice.
 func (v *View) HedgeAt() int {
-	if v.Config.Hedging.After <= 0 || v.Config.MaxRetries == 0 || !v.mayRunTwice() {
+	if !Hedges(v.Config, &v.Hints) || !v.mayRunTwice() {
 		return 0
 	}
 	first := &v.Order[0]
@@ -21,6 +22,11 @@ func (v *View) HedgeAt() int {
 		return 0
 	}
 	return at
+}
+
+// Hedges reports whether requests with these hints are hedged if their candidates and content allow it.
+func Hedges(c *runtime.Config, h *policy.Hints) bool {
+	return c.Hedging.After > 0 && c.MaxRetries > 0 && !h.NoHedge
 }
 
 // mayRunTwice reports whether the request may be sent to two providers at the same time: it is a generation that the gateway pays for by its providers'

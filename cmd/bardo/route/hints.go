@@ -49,6 +49,7 @@ var hintFlags = []hintFlag{
 	{"role", "text", nil, "the role that it plays"},
 	{"verify", "bool", nil, "have the answer verified by a second model"},
 	{"escalate", "text", []string{"auto", "off"}, "use tier T2 where the answer of tier T1 asks for it"},
+	{"hedge", "text", []string{"auto", "off"}, "call a second candidate if the first is slow"},
 	{"daily-budget-usd", "number", nil, "the most that it may spend in a day"},
 	{"induction-step", "int", nil, "step of the induction"},
 	{"rem-call", "int", nil, "the number of the call in a REM phase"},

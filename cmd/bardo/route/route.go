@@ -215,6 +215,7 @@ func explain(adapters []provider.Described, guards *pipeline.Pipeline, cfg *conf
 		Structured: settings.StructuredOutputs(cfg), VerifyRisk: runtime.VerifyRisk(cfg.Inference.Verification.Risk),
 	}
 	rt.DefaultSpread, rt.SpreadPct = cfg.Billing.Spreads()
+	rt.MaxRetries, rt.Hedging = cfg.Routing.MaxRetries, settings.Hedging(cfg)
 	rt.Plans = len(cfg.Billing.Tiers) > 0
 	rt.Cheaper, rt.Wallet = settings.Cheaper(cfg), wallet.Of(cfg)
 	e = dryrun.Run(&rt, dry, planOf(states), func(id policy.ProviderID) string { return stateOf(id, states).State })

@@ -45,7 +45,7 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 			UploadIdle: cfg.Limits.BodyIdle, UploadTotal: cfg.Limits.BodyTotal,
 		},
 		Keyless: keyless(cfg), Known: origin.Rule{Hosts: []string{origin.Hostname(cfg.Listen.PublicURL.Host)}, Pages: cfg.Listen.CORSOrigins},
-		Origins: cfg.Listen.CORSOrigins, MaxRetries: cfg.Routing.MaxRetries, Hedging: runtime.Hedging{After: time.Duration(cfg.Routing.Hedging.After), SharePct: cfg.Routing.Hedging.SharePct}, MaxBody: cfg.Limits.MaxBodyBytes, MaxBodies: cfg.Limits.MaxInflightBodyBytes,
+		Origins: cfg.Listen.CORSOrigins, MaxRetries: cfg.Routing.MaxRetries, Hedging: settings.Hedging(cfg), MaxBody: cfg.Limits.MaxBodyBytes, MaxBodies: cfg.Limits.MaxInflightBodyBytes,
 		MaxAnswer:     maxAnswer,
 		ReserveOutput: cfg.Billing.ReserveOutputTokens, EgressSecret: g.egressSecret(),
 		Secrets:    g.learnSecrets(cfg),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"time"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
@@ -20,6 +21,12 @@ import (
 func StructuredOutputs(cfg *config.Config) runtime.Structured {
 	s := &cfg.Inference.StructuredOutputs
 	return runtime.Structured{Enabled: s.Enabled, PreferTool: !s.PreferSchemaEnforcement, Validate: s.Validation, Retries: s.Retries()}
+}
+
+// Hedging configures the call of a second candidate if the first is slow.
+func Hedging(cfg *config.Config) runtime.Hedging {
+	h := &cfg.Routing.Hedging
+	return runtime.Hedging{After: time.Duration(h.After), SharePct: h.SharePct}
 }
 
 // Endpoint is a provider's endpoint, for its adapter. Equivalent endpoints use the path and host name of the first one.
