@@ -12,6 +12,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/policy/ledger/postgres/postgrestest"
 )
 
 // hedgeLab is a gateway whose model m has three providers, called in this order; the second has another format and other prices.
@@ -33,6 +34,21 @@ const often = "after: 150ms, share_pct: 100"
 
 func newHedgeLab(t *testing.T, config string) *hedgeLab {
 	t.Helper()
+	l := hedgeFakes(t, config)
+	l.start(t, gateway.Run(t, l.o))
+	return l
+}
+
+// start takes the lab's gateway.
+func (l *hedgeLab) start(t *testing.T, g *gateway.Gateway) {
+	t.Helper()
+	l.Gateway = g
+	l.key = l.CreateKey(t, "--name", "k", "--balance-usd", "50").Key
+}
+
+// hedgeFakes is a lab without its gateway.
+func hedgeFakes(t *testing.T, config string) *hedgeLab {
+	t.Helper()
 	l := &hedgeLab{
 		first:  fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "first"}),
 		second: fake.Start(t, fake.Config{Dialect: fake.Anthropic, Name: "second"}),
@@ -44,8 +60,6 @@ func newHedgeLab(t *testing.T, config string) *hedgeLab {
 		{ID: "second", Fake: l.second, Format: "anthropic", Models: model("{input: 3, output: 4}")},
 		{ID: "third", Fake: l.third, Models: model("{input: 5, output: 6}")},
 	}}
-	l.Gateway = gateway.Run(t, l.o)
-	l.key = l.CreateKey(t, "--name", "k", "--balance-usd", "50").Key
 	return l
 }
 
@@ -179,6 +193,62 @@ func TestB22TheFirstContentOfTwoCandidatesAnswers(t *testing.T) {
 		t.Errorf("%v attempts of first", n)
 	}
 	l.AssertSound(t)
+}
+
+// TestB22InEveryDeployment: with a ledger in PostgreSQL and with the parts of a gateway apart, also for clients of Gemini's format and of Responses, and for answers
+// with a schema.
+func TestB22InEveryDeployment(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"one process", "postgres", "split"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config := hedging(often)
+			if name == "postgres" {
+				config += "store: {ledger: \"" + postgrestest.URL(t) + "\"}\n"
+			}
+			l := hedgeFakes(t, config)
+			switch name {
+			case "postgres":
+				l.o.DataPath = "extproc" // with the other one, a ledger is a file
+				l.start(t, gateway.Run(t, l.o))
+			case "split":
+				l.start(t, gateway.RunSplit(t, l.o).Gateway)
+			default:
+				l.start(t, gateway.Run(t, l.o))
+			}
+			const schema = `{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}`
+			for _, row := range []struct{ path, body, want string }{
+				{"/v1/chat/completions", `{"model":"m","max_tokens":100,"stream":true,"messages":[{"role":"user","content":%q}]}`, "Here"},
+				{"/v1beta/models/m:generateContent", `{"contents":[{"role":"user","parts":[{"text":%q}]}]}`, "Here"},
+				{"/v1beta/models/m:streamGenerateContent?alt=sse", `{"contents":[{"role":"user","parts":[{"text":%q}]}]}`, "Here"},
+				{"/v1/responses", `{"model":"m","store":false,"input":%q}`, "Here"},
+				{"/v1/responses", `{"model":"m","store":false,"stream":true,"input":%q}`, "Here"},
+				{"/v1/chat/completions", `{"model":"m","max_tokens":100,"response_format":{"type":"json_schema","json_schema":{"name":"count","strict":true,"schema":` + schema + `}},"messages":[{"role":"user","content":%q}]}`, `{\"n\":7}`},
+			} {
+				said := fake.Behaviour{Text: "Here", Usage: usageOf(1000, 100)}
+				if row.want != "Here" {
+					said.Text = `{"n":7}`
+				}
+				l.behave(silent, said, fake.Behaviour{})
+				l.asked++
+				before := balanceOf(t, l.Gateway, l.key)
+				got := l.Do(t, gateway.Call{Path: row.path, Key: l.key, Body: fmt.Sprintf(row.body, fmt.Sprintf("question %d", l.asked))})
+				if got.Status != http.StatusOK || got.Err != nil || !strings.Contains(got.Body, row.want) {
+					t.Errorf("%s: %d %v %s", row.path, got.Status, got.Err, got.Body)
+					continue
+				}
+				if _, err := l.first.WaitCancelled(soon(t), 1); err != nil {
+					t.Error(err)
+				}
+				r := l.record(t, got.Header)
+				want := (3400+int64(r.Sides[0].Input))*12/10 + 1 // with the spread of 20 %, rounded up
+				if paid := before - balanceOf(t, l.Gateway, l.key); r.outcome() != "won second" || paid < want-1 || paid > want || micro(t, r.Cost) != paid {
+					t.Errorf("%s: %d were taken, want %d: %+v", row.path, paid, want, r)
+				}
+			}
+			l.AssertSound(t)
+		})
+	}
 }
 
 // TestB22AStreamWithoutContentIsSlow: its beginning decides nothing.
