@@ -14,7 +14,7 @@ import (
 // responses is OpenAI Responses, which OpenAI serves beside Chat Completions. It remembers the responses that it gave.
 type responses struct {
 	openAI
-	kept *sync.Map // ids of responses
+	kept *sync.Map // ids of responses and their items
 }
 
 func (p responses) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
@@ -23,6 +23,7 @@ func (p responses) read(h http.Header, body []byte, cfg *Config) (*asked, *refus
 		return nil, e
 	}
 	q := &asked{model: o.Str("model"), stream: o.Bool("stream"), choices: 1, inputTokens: max(1, len(body)/4), custom: map[string]bool{}, form: check.ResponsesForm(o)}
+	q.unkept = o.Has("store") && !o.Bool("store")
 	q.sealed = slices.Contains(o.Strings("include"), "reasoning.encrypted_content")
 	for _, t := range o.List("tools") {
 		if t.Str("type") == "custom" {
@@ -136,6 +137,9 @@ func (p responses) response(q *asked, b *Behaviour, n int64, status string) stri
 	if status != "in_progress" {
 		for _, it := range b.items(q, n) {
 			output = append(output, it.done)
+			if done, _ := rawjson.Parse([]byte(it.done)); !q.unkept {
+				p.kept.Store(done.Str("id"), true)
+			}
 		}
 		if b.Usage == nil || !b.Usage.Missing {
 			usage = responsesUsage(b.count(q))
@@ -148,9 +152,11 @@ func (p responses) response(q *asked, b *Behaviour, n int64, status string) stri
 		failed = `{"code":"server_error","message":"The server had an error while processing your request."}`
 	}
 	id := "resp_" + opaque(fmt.Sprint("response", n), 48)
-	p.kept.Store(id, true)
-	return fmt.Sprintf(`{"id":%s,"object":"response","created_at":%d,"status":%s,"background":false,"error":%s,"incomplete_details":%s,"instructions":null,"max_output_tokens":null,"model":%s,"output":[%s],"parallel_tool_calls":true,"previous_response_id":null,"reasoning":{"effort":null,"summary":null},"service_tier":%s,"store":true,"temperature":1.0,"text":{"format":{"type":"text"},"verbosity":"medium"},"tool_choice":"auto","tools":[],"top_logprobs":0,"top_p":1.0,"truncation":"disabled","usage":%s,"user":null,"metadata":{}%s}`,
-		quote(id), openAICreated, quote(status), failed, why, quote(or(b.AnswerModel, q.model)), strings.Join(output, ","), quote(b.tier()), usage, extra(b))
+	if !q.unkept {
+		p.kept.Store(id, true)
+	}
+	return fmt.Sprintf(`{"id":%s,"object":"response","created_at":%d,"status":%s,"background":false,"error":%s,"incomplete_details":%s,"instructions":null,"max_output_tokens":null,"model":%s,"output":[%s],"parallel_tool_calls":true,"previous_response_id":null,"reasoning":{"effort":null,"summary":null},"service_tier":%s,"store":%v,"temperature":1.0,"text":{"format":{"type":"text"},"verbosity":"medium"},"tool_choice":"auto","tools":[],"top_logprobs":0,"top_p":1.0,"truncation":"disabled","usage":%s,"user":null,"metadata":{}%s}`,
+		quote(id), openAICreated, quote(status), failed, why, quote(or(b.AnswerModel, q.model)), strings.Join(output, ","), quote(b.tier()), !q.unkept, usage, extra(b))
 }
 
 func responsesUsage(u Usage) string {

@@ -76,7 +76,7 @@ type Server struct {
 	seq     atomic.Int64
 	stopped chan struct{}
 	served  chan struct{}
-	kept    sync.Map // ids of responses
+	kept    sync.Map // ids of responses and their items
 	given   sync.Map // see anthropic
 	keeper  keeper
 	batcher batcher
@@ -129,6 +129,7 @@ type asked struct {
 	omitThinking bool            // Anthropic: its signatures alone are wanted
 	showThoughts bool            // Gemini: they are wanted
 	sealed       bool            // Responses: encrypted reasoning is wanted
+	unkept       bool            // Responses: the answer is not stored
 	custom       map[string]bool // Responses: tools that take text
 	form         *check.Form     // nil: any
 	signer       check.Signer

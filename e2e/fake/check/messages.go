@@ -209,6 +209,9 @@ func anthropicMessages(o object, betas string, p *Provider) *Refusal {
 		if e := anthropicMessage(m, i, &open, p); e != nil {
 			return e
 		}
+		if e := serverTools(m.List("content"), m.Str("role"), i, i == len(ms)-1); e != nil {
+			return e
+		}
 	}
 	return nil
 }
@@ -314,6 +317,46 @@ var anthropicBlockFields = map[string][]string{
 	"tool_result":       {"type", "tool_use_id", "content", "is_error", "cache_control"},
 	"thinking":          {"type", "thinking", "signature"},
 	"redacted_thinking": {"type", "data"},
+
+	serverTool:                               {"type", "id", "name", "input", "cache_control", "caller"},
+	"web_search_tool_result":                 {"type", "tool_use_id", "content", "cache_control", "caller"},
+	"web_fetch_tool_result":                  {"type", "tool_use_id", "content", "cache_control", "caller"},
+	"code_execution_tool_result":             {"type", "tool_use_id", "content", "cache_control"},
+	"bash_code_execution_tool_result":        {"type", "tool_use_id", "content", "cache_control"},
+	"text_editor_code_execution_tool_result": {"type", "tool_use_id", "content", "cache_control"},
+	"tool_search_tool_result":                {"type", "tool_use_id", "content", "cache_control"},
+}
+
+const serverTool = "server_tool_use"
+
+var serverToolID = regexp.MustCompile(`^srvtoolu_[a-zA-Z0-9_]+$`)
+
+// serverTools checks the calls of the API's own tools in a message and their results: each result follows its call, and each call has one, except in the
+// last message, which goes on.
+func serverTools(blocks []object, role string, i int, last bool) *Refusal {
+	var open []object
+	for j, b := range blocks {
+		kind, at := b.Str("type"), fmt.Sprintf("messages.%d.content.%d", i, j)
+		switch {
+		case kind == serverTool && role != "assistant":
+			return refused("%s: `server_tool_use` blocks can only be in `assistant` messages", at)
+		case kind == serverTool && !serverToolID.MatchString(b.Str("id")):
+			return refused("%s.server_tool_use.id: String should match pattern '^srvtoolu_[a-zA-Z0-9_]+$'", at)
+		case kind == serverTool:
+			open = append(open, b)
+		case strings.HasSuffix(kind, "_tool_result"):
+			n := slices.IndexFunc(open, func(call object) bool { return call.Str("id") == b.Str("tool_use_id") })
+			if n < 0 {
+				return refused("%s: unexpected `tool_use_id` found in `%s` blocks: %s. Each `%s` block must have a corresponding `server_tool_use` block before it.", at, kind, b.Str("tool_use_id"), kind)
+			}
+			open = slices.Delete(open, n, n+1)
+		}
+	}
+	if len(open) > 0 && !last {
+		name := open[0].Str("name")
+		return refused("messages.%d: `%s` tool use with id `%s` was found without a corresponding `%s_tool_result` block", i, name, open[0].Str("id"), name)
+	}
+	return nil
 }
 
 func anthropicBlocks(blocks []object, role string, i int, open *[]string) *Refusal {

@@ -11,9 +11,11 @@ import (
 
 var (
 	thoughtless  = regexp.MustCompile(`claude-(3-haiku|3-opus|3-5-)`)
-	oneSampler   = regexp.MustCompile(`claude-(opus-4-[1-6]|sonnet-4-[56]|haiku-4-5)`) // temperature or top_p, not both
-	adaptiveToo  = regexp.MustCompile(`claude-(opus|sonnet)-4-6`)                      // takes a budget as well
-	adaptiveOnly = regexp.MustCompile(`claude-(opus-4-[78]|sonnet-5|fable-5)`)         // refuses budgets, and any sampling but the usual
+	oneSampler   = regexp.MustCompile(`claude-(opus-4-[1-6]|sonnet-4-[56]|haiku-4-5)`)        // temperature or top_p, not both
+	adaptiveToo  = regexp.MustCompile(`claude-(opus|sonnet)-4-6`)                             // takes a budget as well
+	adaptiveOnly = regexp.MustCompile(`claude-(opus-4-[78]|opus-5|sonnet-5|haiku-5|fable-5)`) // refuses budgets, and any sampling but the usual
+	alwaysThinks = regexp.MustCompile(`claude-(opus-5-5|sonnet-5-5|fable-5)`)
+	thinksHard   = regexp.MustCompile(`claude-opus-5($|[^-])`) // thinking cannot be off at the highest efforts
 	isClaude     = regexp.MustCompile(`claude-(3|opus|sonnet|haiku|fable)`)
 )
 
@@ -26,7 +28,7 @@ var maxOutputs = []struct {
 	{regexp.MustCompile(`claude-3-5-`), 8192},
 	{regexp.MustCompile(`claude-opus-4-[01]|claude-opus-4$`), 32000},
 	{regexp.MustCompile(`claude-(opus-4-5|sonnet-4|haiku-4-5)`), 64000},
-	{regexp.MustCompile(`claude-(opus-4-[678]|fable-5|sonnet-5)`), 128000},
+	{regexp.MustCompile(`claude-(opus-4-[678]|opus-5|fable-5|sonnet-5|haiku-5)`), 128000},
 }
 
 // anthropicModel checks what only some models take.
@@ -43,6 +45,10 @@ func anthropicModel(o object) *Refusal {
 		return refused("adaptive thinking is not supported on this model")
 	case kind == "enabled" && adaptiveOnly.MatchString(model):
 		return refused("\"thinking.type.enabled\" is not supported for this model. Use \"thinking.type.adaptive\" and \"output_config.effort\" to control thinking behavior.")
+	case kind == "disabled" && alwaysThinks.MatchString(model):
+		return refused("\"thinking.type.disabled\" is not supported for this model.")
+	case kind == "disabled" && thinksHard.MatchString(model) && slices.Contains([]string{"xhigh", "max"}, o.Object("output_config").Str("effort")):
+		return refused("\"thinking.type.disabled\" is not supported with \"output_config.effort\" above \"high\" for this model.")
 	case oneSampler.MatchString(model) && o.Has("temperature") && o.Has("top_p"):
 		return refused("`temperature` and `top_p` cannot both be specified for this model. Please use only one.")
 	}

@@ -25,7 +25,7 @@ var responsesTools = []string{
 // SealedReasoning begins what this provider encrypts, as the real one's does.
 const SealedReasoning = "gAAAAAB"
 
-// Responses reads a request of Responses. made says which responses the provider made before.
+// Responses reads a request of Responses. made says which responses and items the provider stores.
 func Responses(h http.Header, body []byte, p *Provider, made func(id string) bool) (rawjson.Object, *Refusal) {
 	o, err := rawjson.Parse(body)
 	if err != nil || !isJSON(h.Get("Content-Type")) {
@@ -78,7 +78,8 @@ func responsesInput(o object, made func(id string) bool) *Refusal {
 		return Bad("input", "missing_required_parameter", "Missing required parameter: 'input'.")
 	}
 	var open []string
-	for i, it := range o.List("input") {
+	items := o.List("input")
+	for i, it := range items {
 		kind := cmp.Or(it.Str("type"), "message")
 		at := fmt.Sprintf("input[%d]", i)
 		if id, prefix := it.Str("id"), idPrefixes[kind]; id != "" && !strings.HasPrefix(id, prefix) {
@@ -90,8 +91,15 @@ func responsesInput(o object, made func(id string) bool) *Refusal {
 				return e
 			}
 		case "reasoning":
-			if e := responsesReasoning(it); e != nil {
+			if e := responsesReasoning(it, made); e != nil {
 				return e
+			}
+			if i == len(items)-1 || !isOfModel(items[i+1]) {
+				return Bad("input", "", "Item '%s' of type 'reasoning' was provided without its required following item.", it.Str("id"))
+			}
+		case "item_reference":
+			if !made(it.Str("id")) {
+				return notKept(it)
 			}
 		case "function_call", "custom_tool_call":
 			open = append(open, it.Str("call_id"))
@@ -127,14 +135,25 @@ func responsesMessage(it object, at string) *Refusal {
 	return nil
 }
 
-// responsesReasoning refuses reasoning that this provider did not make.
-func responsesReasoning(it object) *Refusal {
+// isOfModel reports whether an item of the input is one of the model's.
+func isOfModel(it object) bool {
+	kind := cmp.Or(it.Str("type"), "message")
+	return kind == "message" && it.Str("role") == "assistant" || kind == "reasoning" || kind == "item_reference" || strings.HasSuffix(kind, "_call")
+}
+
+func notKept(it object) *Refusal {
+	return &Refusal{
+		Status: http.StatusNotFound, Kind: "invalid_request_error", Param: "input",
+		Message: fmt.Sprintf("Item with id '%s' not found. Items are not persisted when `store` is set to false.", it.Str("id")),
+	}
+}
+
+// responsesReasoning refuses reasoning that this provider neither encrypted nor stores.
+func responsesReasoning(it object, made func(id string) bool) *Refusal {
 	switch sealed := it.Str("encrypted_content"); {
+	case sealed == "" && made(it.Str("id")):
 	case sealed == "":
-		return &Refusal{
-			Status: http.StatusNotFound, Kind: "invalid_request_error", Param: "input",
-			Message: fmt.Sprintf("Item with id '%s' not found. Items are not persisted when `store` is set to false.", it.Str("id")),
-		}
+		return notKept(it)
 	case !strings.HasPrefix(sealed, SealedReasoning):
 		return Bad("", "invalid_encrypted_content", "The encrypted content %s... could not be verified.", sealed[:min(8, len(sealed))])
 	}
