@@ -32,6 +32,7 @@ type bill struct {
 	SpreadPct        int         `json:"spread_pct"`
 	HTTPStatus       int         `json:"http_status"`
 	Subsystem        string
+	Pipeline         string `json:"pipeline"`
 }
 
 // billOf reads a request's record with the key that made it.

@@ -805,3 +805,56 @@ func TestRealtimeModelsOfKeys(t *testing.T) {
 		t.Errorf("%d %s", got.Status, got.Body)
 	}
 }
+
+// TestPrivateKeysAreNotSentInRealtimeSessions: the event is answered with an error, and the session goes on. What is only counted is in the record of the next response.
+func TestPrivateKeysAreNotSentInRealtimeSessions(t *testing.T) {
+	t.Parallel()
+	const secret = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
+	item := func(text string) string {
+		return fmt.Sprintf(`{"type":"conversation.item.create","event_id":"e7","item":{"type":"message","role":"user","content":[{"type":"input_text","text":%q}]}}`, text)
+	}
+	events := []string{
+		item("my private key is " + secret),
+		`{"type":"session.update","event_id":"e7","session":{"type":"realtime","instructions":"the private key is ` + secret + `"}}`,
+		`{"type":"response.create","event_id":"e7","response":{"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"private key: ` + secret + `"}]}]}}`,
+		`{"type":"conversation.item.create","event_id":"e7","item":{"type":"function_call_output","call_id":"c","output":"{\"private_key\":\"0x` + secret + `\"}"}}`,
+	}
+	for policy, config := range map[string]string{"detect": "", "off": "pipeline: {pii: {policy: off}}\n"} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			l := runRealtimeLab(t, config)
+			key := l.CreateKey(t, "--name", "k", "--balance-usd", "5").Key
+			s := l.open(t, key)
+			for _, event := range events {
+				if policy == "off" {
+					s.send(event)
+					continue
+				}
+				if e := s.await("error", event); e.Error.Code != "secret_in_prompt" || e.Error.EventID != "e7" || strings.Contains(e.raw, secret) {
+					t.Errorf("%s\nis answered with %s", event, e.raw)
+				}
+			}
+			s.await("response.done", item("write to jane@example.org and to joe@example.org"), askRealtime)
+			b := billOf(t, l.Gateway, key, s.head.Get("X-Request-Id")+".1")
+			if policy == "off" {
+				if !l.openai.Saw(events[0]+"\n") || strings.Contains(b.Pipeline, "l7") {
+					t.Errorf("without a search: %+v", b)
+				}
+				return
+			}
+			if !strings.Contains(b.Pipeline, ";found;email=2") || b.Status != "ok" {
+				t.Errorf("the record is %+v", b)
+			}
+			for _, event := range events {
+				if l.openai.Saw(event + "\n") {
+					t.Errorf("the provider got %s", event)
+				}
+			}
+			s.await("response.done", askRealtime)
+			if b := billOf(t, l.Gateway, key, s.head.Get("X-Request-Id")+".2"); strings.Contains(b.Pipeline, "email") {
+				t.Errorf("the record of the next response is %+v", b)
+			}
+			l.AssertSound(t)
+		})
+	}
+}

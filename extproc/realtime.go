@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/coder/websocket"
@@ -15,6 +17,7 @@ import (
 	"bardo.money/gateway/extproc/follow"
 	"bardo.money/gateway/extproc/later"
 	"bardo.money/gateway/extproc/modality"
+	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/realtime"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/stream"
@@ -93,7 +96,7 @@ func (x *exchange) realtime(ctx context.Context) error {
 	if err := modality.MayRelay(&x.View); err != nil {
 		return err
 	}
-	s := &realtime.Session{Host: &realtimeHost{session: x, order: x.Order, reader: x.reader(), checked: time.Now()}, Window: modality.Window(x.Order)}
+	s := &realtime.Session{Host: &realtimeHost{session: x, order: x.Order, reader: x.reader(), checked: time.Now(), inspection: modality.NewInspection(&x.View)}, Window: modality.Window(x.Order)}
 	defer s.Close()
 	if err := s.Open(ctx); err != nil {
 		return err
@@ -149,6 +152,10 @@ type realtimeHost struct {
 	turns   int                 // exchanges of responses so far
 	reader  *follow.Reader
 	checked time.Time // when the key was last checked
+
+	inspection *modality.Inspection
+	mu         sync.Mutex       // guards found
+	found      []pipeline.Entry // by layers in events since the last response began
 }
 
 var _ realtime.Host = (*realtimeHost)(nil)
@@ -204,7 +211,7 @@ func (t *realtimeTurn) Owe(ctx context.Context, n realtime.Need) {
 
 // Begin implements realtime.Turn.
 func (t *realtimeTurn) Begin() {
-	t.Started = time.Now()
+	t.Started, t.Log = time.Now(), t.host.takeFound()
 	t.trace.StartFirstAttempt(time.Time{}, 0)
 	t.trace.AttemptStarted = t.Started
 	t.bill.Begin(&t.host.order[0], t.Started)
@@ -259,6 +266,30 @@ func (t *realtimeTurn) Release() { t.abandon() }
 
 // keyCheck is how often a session's key is checked.
 const keyCheck = time.Second
+
+// maxFound is the number of runs of layers that are kept for the record of the next response.
+const maxFound = 64
+
+// Inspect implements realtime.Host.
+func (a *realtimeHost) Inspect(ctx context.Context, texts []byte) error {
+	log, err := a.inspection.Search(ctx, texts)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.found = append(a.found, log...)
+	if n := len(a.found) - maxFound; n > 0 {
+		a.found = slices.Delete(a.found, 0, n)
+	}
+	return err
+}
+
+// takeFound returns what layers found since the last response began.
+func (a *realtimeHost) takeFound() []pipeline.Entry {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	found := a.found
+	a.found = nil
+	return found
+}
 
 // Check implements realtime.Host.
 func (a *realtimeHost) Check(ctx context.Context) error {

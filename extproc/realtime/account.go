@@ -10,8 +10,11 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-// Host is the gateway of a session. Its methods, and those of its turns, are called one at a time. Their errors are faults.
+// Host is the gateway of a session. Its methods, and those of its turns, are called one at a time, except Inspect, which one goroutine calls beside them. Their
+// errors are faults.
 type Host interface {
+	// Inspect searches the texts of a client's event, {"input":["…"]}, before it is sent. If it returns an error the event is not sent.
+	Inspect(ctx context.Context, texts []byte) error
 	// NewTurn returns the turn of one response. It holds nothing yet.
 	NewTurn() Turn
 	// Check returns why the session must end now, or nil.

@@ -1,6 +1,7 @@
 package realtime
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -39,6 +40,7 @@ type clientEvent struct {
 	added  tokens // what it adds to the conversation at most
 	copies int64  // items of the conversation that the response reads besides
 	output int64  // the limit of a response's output that it sets; 0 for none
+	texts  []byte // its texts, see textsOf; nil for none
 }
 
 // tokens are an upper bound and an estimate of tokens. The bound counts each byte of text as a token.
@@ -84,6 +86,7 @@ func parseClient(b []byte, model string) (e clientEvent, err error) {
 		return e, nil
 	}
 	e.added = tokens{most: n, text: n / bytesPerToken}
+	e.texts = textsOf(&doc)
 	switch e.kind {
 	case createItem:
 		e.addItem(doc.Get("item"))
@@ -99,6 +102,46 @@ func parseClient(b []byte, model string) (e clientEvent, err error) {
 		return e, checkSession(r, "response", model)
 	}
 	return e, nil
+}
+
+// textsOf returns the strings of an event as a request for embeddings has them, {"input":["…"]}, without speech and pictures; nil if there are none.
+func textsOf(doc *jsonx.Doc) []byte {
+	const begin = `{"input":[`
+	texts := []byte(begin)
+	for i := range doc.Members {
+		if m := &doc.Members[i]; m.Key != "type" && m.Key != "event_id" {
+			texts = appendTexts(texts, doc.Get(m.Key))
+		}
+	}
+	if len(texts) == len(begin) {
+		return nil
+	}
+	texts[len(texts)-1] = ']'
+	return append(texts, '}')
+}
+
+// appendTexts appends the strings of a value, each followed by a comma.
+func appendTexts(dst []byte, v jsonx.Value) []byte {
+	switch v.Kind() { //nolint:exhaustive // the others have no text
+	case jsonx.String:
+		return append(append(dst, v.Raw...), ',')
+	case jsonx.Array:
+		for _, e := range v.Each {
+			dst = appendTexts(dst, e)
+		}
+	case jsonx.Object:
+		for key, m := range v.Members {
+			if !isSpeech(key, m) {
+				dst = appendTexts(dst, m)
+			}
+		}
+	}
+	return dst
+}
+
+// isSpeech reports whether a member of a part of an item is base64: speech, or a picture.
+func isSpeech(key []byte, v jsonx.Value) bool {
+	return string(key) == "audio" && v.Kind() == jsonx.String || string(key) == "image_url" && bytes.HasPrefix(v.Raw, []byte(`"data:`))
 }
 
 // addItem adds what an item of a conversation may have besides its bytes.

@@ -119,3 +119,28 @@ func FuzzEvents(f *testing.F) {
 		}
 	})
 }
+
+func TestTheTextsOfAnEvent(t *testing.T) {
+	for _, row := range []struct{ name, event, want string }{
+		{
+			"an item", `{"type":"conversation.item.create","event_id":"e1","previous_item_id":"p","item":{"type":"message","content":[{"type":"input_text","text":"caf\u00e9"}]}}`,
+			`{"input":["p","message","input_text","caf\u00e9"]}`,
+		},
+		{
+			"speech and pictures", `{"type":"conversation.item.create","item":{"content":[{"type":"input_audio","audio":"UklG","transcript":"said"},{"image_url":"data:image/png;base64,iVBO"},{"image_url":"https://x/a.png"}]}}`,
+			`{"input":["input_audio","said","https://x/a.png"]}`,
+		},
+		{
+			"audio settings", `{"type":"session.update","session":{"instructions":"Be kind.","audio":{"output":{"voice":"marin"}},"tools":[{"type":"function","parameters":{"a":{"description":"d"}}}],"n":1}}`,
+			`{"input":["Be kind.","marin","function","d"]}`,
+		},
+		{"a response", `{"type":"response.create","response":{"instructions":"x","input":[{"type":"function_call_output","output":"{\"k\":1}"}]}}`, `{"input":["x","function_call_output","{\"k\":1}"]}`},
+		{"a buffer", `{"type":"input_audio_buffer.append","audio":"AAAA"}`, ""},
+		{"none", `{"type":"response.create","response":{"max_output_tokens":5}}`, ""},
+	} {
+		e, err := parseClient([]byte(row.event), "m")
+		if err != nil || string(e.texts) != row.want {
+			t.Errorf("%s: %s, %v, want %s", row.name, e.texts, err, row.want)
+		}
+	}
+}

@@ -292,12 +292,15 @@ func (s *Session) fromClient(ctx context.Context) ending {
 			return ending{code: websocket.StatusUnsupportedData, reason: "events are text"}
 		}
 		e, err := parseClient(b, s.Model)
+		if err == nil && e.texts != nil {
+			err = s.Host.Inspect(ctx, e.texts)
+		}
 		if err == nil {
 			err = s.admit(ctx, &e)
 		}
 		if err != nil {
 			f := fault.From(err)
-			if f.Kind != fault.InvalidRequest && f.Kind != fault.RateLimited {
+			if f.Kind != fault.InvalidRequest && f.Kind != fault.RateLimited && f.Kind != fault.SecretInPrompt {
 				return refused(err)
 			}
 			if err := s.write(ctx, s.Client, s.errorEvent(f, e.id)); err != nil {

@@ -113,6 +113,13 @@ type turn struct {
 	owed bool
 }
 
+func (b *bank) Inspect(_ context.Context, texts []byte) error {
+	if strings.Contains(string(texts), "PRIVATE") {
+		return fault.Newf(fault.SecretInPrompt, "a private key")
+	}
+	return nil
+}
+
 func (b *bank) NewTurn() Turn { b.open++; return &turn{bank: b} }
 
 func (b *bank) Check(context.Context) error { return b.revoked }
