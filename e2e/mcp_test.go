@@ -614,6 +614,45 @@ func TestB09ArgumentsInHeaders(t *testing.T) {
 	}
 }
 
+// TestB09PrivateKeysAreNotSentToServers: in arguments of tools and prompts, except to a server that is for keys, and for keys whose policy is off.
+func TestB09PrivateKeysAreNotSentToServers(t *testing.T) {
+	t.Parallel()
+	const secret = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
+	const phrase = "legal winner thank year wave sausage worth useful legal winner thank yellow"
+	one, signer := newMCPServer(t, "one", mcp.StreamableHTTPOptions{}), newMCPServer(t, "signer", mcp.StreamableHTTPOptions{})
+	g := gateway.Run(t, gateway.Options{Config: fmt.Sprintf("mcp: {servers: {one: {url: %q, token: t-one}, signer: {url: %q, token: t-signer, allow_private_keys: true}}}\n", one.URL, signer.URL)})
+	lax := g.CreateKey(t, "--name", "lax", "--balance-usd", "1", "--pii", "off").Key
+	for _, revision := range mcpRevisions {
+		c, unsearched := mcpClient(t, g, "/mcp", g.Key, revision, nil), mcpClient(t, g, "/mcp", lax, revision, nil)
+		for _, args := range []map[string]any{
+			{"text": "my private key is " + secret}, {"text": "x", "private_key": "0x" + secret}, {"text": "x", "wallets": []any{map[string]any{"secret": secret}}},
+		} {
+			if got := callText(t, c, "one__echo", args); !strings.Contains(got, "rule pipeline.pii does not allow this call (private_key)") || strings.Contains(got, secret) {
+				t.Errorf("%s, %v: %q", revision, args, got)
+			}
+			for tool, c := range map[string]*mcp.ClientSession{"one__echo": unsearched, "signer__echo": c} {
+				want := "unexpected additional properties" // the server's own error
+				if len(args) == 1 {
+					want = strings.TrimSuffix(tool, "__echo") + ": my private key is"
+				}
+				if got := callText(t, c, tool, args); !strings.Contains(got, want) {
+					t.Errorf("%s, %s, %v: %q", revision, tool, args, got)
+				}
+			}
+		}
+		_, err := c.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "one__greet", Arguments: map[string]string{"name": "the private key " + secret}})
+		if err == nil || !strings.Contains(err.Error(), "(private_key)") {
+			t.Errorf("%s: a prompt: %v", revision, err)
+		}
+		if got := callText(t, c, "one__echo", map[string]any{"text": phrase + ", jane@example.org"}); !strings.HasPrefix(got, "one: ") { // a published phrase
+			t.Errorf("%s: %q", revision, got)
+		}
+	}
+	if n := g.Metrics(t).Sum("bardo_rule_decisions_total", `rule="pipeline.pii"`, `decision="refused"`, `reason="private_key"`); int(n) != 3*len(mcpRevisions) {
+		t.Errorf("%v refused calls are counted", n)
+	}
+}
+
 // TestB09InASplitDeployment: a sidecar with an Envoy of its own serves the tools, by the rules, and says which servers answer.
 func TestB09InASplitDeployment(t *testing.T) {
 	t.Parallel()

@@ -66,6 +66,20 @@ func (x *exchange) check(ctx context.Context, k *call, tool string) *rpcError {
 		raw, ok, err := k.schema(ctx, tool)
 		return raw, ok && err == nil
 	})
+	return x.refuse(k, why)
+}
+
+// checkParams refuses parameters of any request that may not leave this gateway.
+func (x *exchange) checkParams(ctx context.Context, k *call, r *request) *rpcError {
+	tool := ""
+	if r.method == "tools/call" {
+		tool = r.name
+	}
+	return x.refuse(k, x.caller.Rules.Forbids(ctx, k.server, tool, k.knows(tool), r.params))
+}
+
+// refuse returns the error of a request that is refused, and counts it; nil if why is nil.
+func (x *exchange) refuse(k *call, why *Refusal) *rpcError {
 	if why == nil {
 		return nil
 	}
@@ -117,6 +131,9 @@ func (x *exchange) repeated(ctx context.Context, k *call, tool string) (http.Hea
 
 // forward sends the request to a server, and passes on what that answers.
 func (x *exchange) forward(ctx context.Context, k *call, r request) *rpcError {
+	if f := x.checkParams(ctx, k, &r); f != nil {
+		return f
+	}
 	end, f := x.admit(k)
 	if f != nil {
 		return f

@@ -46,6 +46,8 @@ type Server struct {
 	Keys  rule.Names // ids or names of API keys that may use the server; nil: all
 	Allow rule.Names // tools; nil: all
 	Deny  rule.Names // tools that are not available, even if Allow has them
+
+	PrivateKeys bool // requests with private keys or seed phrases are sent
 }
 
 // serves reports whether a caller may use the server.
@@ -71,6 +73,8 @@ type Rules interface {
 	// Refuses returns why a call is not allowed; nil if it is. known: the server has said that it has the tool. schema returns the schema of the tool's
 	// arguments, nil without one; ok is false if the server does not have the tool.
 	Refuses(s *Server, tool string, known bool, args []byte, schema func() (raw []byte, ok bool)) *Refusal
+	// Forbids returns why the parameters of a request may not be sent to a server, whatever it is for; nil if they may. tool is "" for requests other than calls.
+	Forbids(ctx context.Context, s *Server, tool string, known bool, params []byte) *Refusal
 }
 
 // Refusal is why a call is not allowed.

@@ -43,7 +43,9 @@ func (noMeter) MCPRequest(string, string, string, time.Duration) {}
 // anything are rules that allow everything.
 type anything struct{}
 
-func (anything) Offers(*Server, string) bool { return true }
+func (anything) Offers(*Server, string) bool                                     { return true }
+func (anything) Forbids(context.Context, *Server, string, bool, []byte) *Refusal { return nil }
+
 func (anything) Refuses(*Server, string, bool, []byte, func() ([]byte, bool)) *Refusal {
 	return nil
 }

@@ -156,6 +156,12 @@ type Demanding interface {
 	Demands(x *Exchange) string
 }
 
+// Forbidding is implemented by layers that know texts which must not leave this gateway, whatever they are part of. Forbids returns a fault if the
+// exchange's request has one.
+type Forbidding interface {
+	Forbids(ctx context.Context, x *Exchange) error
+}
+
 // Guarding is implemented by layers for which keys may have their own policies (policy.Guards). Guard returns the name of such a policy, and its
 // effect on a caller's requests of a security class.
 type Guarding interface {
@@ -385,6 +391,21 @@ func (x *Exchange) inputTokens() int64 {
 		return 0
 	}
 	return x.Request.InputTokens
+}
+
+// Forbids returns a fault if a request has a text that must not leave this gateway. Nothing else is done with the request. A nil pipeline forbids nothing.
+func (p *Pipeline) Forbids(ctx context.Context, x *Exchange) error {
+	if p == nil {
+		return nil
+	}
+	for i := range p.layers {
+		if l, ok := p.layers[i].Layer.(Forbidding); ok {
+			if err := l.Forbids(ctx, x); err != nil {
+				return fmt.Errorf("layer %s: %w", p.layers[i].Name(), err)
+			}
+		}
+	}
+	return nil
 }
 
 // Guards returns what layers do by policy to a caller's requests of a security class, by the policy's name. A nil pipeline does nothing.

@@ -110,7 +110,7 @@ func textsOf(doc *jsonx.Doc) []byte {
 	texts := []byte(begin)
 	for i := range doc.Members {
 		if m := &doc.Members[i]; m.Key != "type" && m.Key != "event_id" {
-			texts = appendTexts(texts, doc.Get(m.Key))
+			texts = doc.Get(m.Key).AppendStrings(texts, isSpeech)
 		}
 	}
 	if len(texts) == len(begin) {
@@ -118,25 +118,6 @@ func textsOf(doc *jsonx.Doc) []byte {
 	}
 	texts[len(texts)-1] = ']'
 	return append(texts, '}')
-}
-
-// appendTexts appends the strings of a value, each followed by a comma.
-func appendTexts(dst []byte, v jsonx.Value) []byte {
-	switch v.Kind() { //nolint:exhaustive // the others have no text
-	case jsonx.String:
-		return append(append(dst, v.Raw...), ',')
-	case jsonx.Array:
-		for _, e := range v.Each {
-			dst = appendTexts(dst, e)
-		}
-	case jsonx.Object:
-		for key, m := range v.Members {
-			if !isSpeech(key, m) {
-				dst = appendTexts(dst, m)
-			}
-		}
-	}
-	return dst
 }
 
 // isSpeech reports whether a member of a part of an item is base64: speech, or a picture.

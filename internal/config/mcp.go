@@ -43,6 +43,7 @@ type MCPServer struct {
 	MaxConcurrent int           `key:"max_concurrent" default:"256" min:"0" doc:"Concurrent calls of all keys at the server; 0 means no limit."`
 	Keys          []string      `key:"keys" doc:"API keys that may use the server, by id or name; * stands for any text. Without it, all."`
 	Tools         MCPTools      `key:"tools" doc:"Which of the server's tools are available."`
+	PrivateKeys   bool          `key:"allow_private_keys" doc:"Requests with a private key or a seed phrase are sent to the server. Otherwise they are refused, unless pipeline.pii.policy is off."`
 }
 
 // MCPTools selects tools by name.

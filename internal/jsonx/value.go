@@ -202,3 +202,23 @@ func readKey(b []byte, i int) (key []byte, end int, ok bool) {
 	key, ok = Value{Raw: b[i:end]}.Text(nil)
 	return key, end, ok
 }
+
+// AppendStrings appends to dst the strings in a value, at any depth, as JSON and each followed by a comma; nothing for other values. Members for which skip, if it
+// is not nil, returns true are left out.
+func (v Value) AppendStrings(dst []byte, skip func(key []byte, m Value) bool) []byte {
+	switch v.Kind() { //nolint:exhaustive // the others have none
+	case String:
+		return append(append(dst, v.Raw...), ',')
+	case Array:
+		for _, e := range v.Each {
+			dst = e.AppendStrings(dst, skip)
+		}
+	case Object:
+		for key, m := range v.Members {
+			if skip == nil || !skip(key, m) {
+				dst = m.AppendStrings(dst, skip)
+			}
+		}
+	}
+	return dst
+}

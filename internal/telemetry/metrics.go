@@ -237,7 +237,7 @@ func (m *Metrics) MCPRequest(server, method, result string, took time.Duration) 
 var ruleReasons = map[string]bool{
 	"denied": true, "not_allowed": true, "not_offered": true, "arguments": true, "schema": true, "condition": true, "condition_failed": true,
 	"invalid_arguments": true, "too_large": true, "private": true, "timeout": true, "unreachable": true, "bad_status": true, "bad_answer": true,
-	"bad_replacement": true, "answer_too_large": true, "broken_off": true, "unwritable": true,
+	"bad_replacement": true, "answer_too_large": true, "broken_off": true, "unwritable": true, "private_key": true, "unread": true,
 }
 
 // Panicked counts a request that ended in a panic.

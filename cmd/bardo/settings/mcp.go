@@ -19,6 +19,7 @@ func MCPServers(cfg *config.MCP) []mcp.Server {
 		s := mcp.Server{
 			Name: name, Key: name + "." + hex.EncodeToString(sum[:8]), Cluster: string(hookCluster("mcp", name, &c.URL)), Host: c.URL.Host, Path: c.URL.Path,
 			Token: c.Token, Header: c.Header, Timeout: c.Timeout, MaxCalls: c.MaxConcurrent, Keys: c.Keys, Allow: c.Tools.Allow, Deny: c.Tools.Deny,
+			PrivateKeys: c.PrivateKeys,
 		}
 		if s.Path == "" {
 			s.Path = "/"

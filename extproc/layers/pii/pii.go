@@ -59,6 +59,7 @@ var (
 	_ pipeline.Protecting = Layer{}
 	_ pipeline.Waiting    = Layer{}
 	_ pipeline.Demanding  = Layer{}
+	_ pipeline.Forbidding = Layer{}
 )
 
 // Name is "l7".
@@ -298,15 +299,35 @@ func location(t *transcript.Transcript, i int) string {
 	return fmt.Sprintf("turn %d, %s", at.Turn, at.Kind)
 }
 
+// forbidden returns the fault of a request with a private key or a seed phrase.
+func (f *finding) forbidden() error {
+	if f.secretAt == "" {
+		return nil
+	}
+	return fault.Newf(fault.SecretInPrompt, "the request has a private key or a seed phrase (%s; the first turn is 0), and was not sent to any provider: remove it, and consider it "+
+		"disclosed to whatever put it there", f.secretAt)
+}
+
+// Forbids implements pipeline.Forbidding: private keys and seed phrases.
+func (l Layer) Forbids(ctx context.Context, x *pipeline.Exchange) error {
+	if l.mode(&x.Principal, x.Hints.SecurityClass) == Off {
+		return nil
+	}
+	f, err := l.search(ctx, x)
+	if err != nil {
+		return err
+	}
+	return f.forbidden()
+}
+
 // Request searches for names, and refuses, masks or counts what was found.
 func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 	s := slot.Of(x)
 	if s.err != nil {
 		return s.err
 	}
-	if s.found.secretAt != "" {
-		return fault.Newf(fault.SecretInPrompt, "the request has a private key or a seed phrase (%s; the first turn is 0), and was not sent to any provider: remove it, and consider it "+
-			"disclosed to whatever put it there", s.found.secretAt)
+	if err := s.found.forbidden(); err != nil {
+		return err
 	}
 	if err := l.refuseUnsearchable(s.unsearchable); err != nil {
 		return err

@@ -3,6 +3,7 @@ package pii_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -377,5 +378,20 @@ func TestD37ANumberWhoseCountryCodeIsAnotherMemberIsMasked(t *testing.T) {
 	x := exchange(t, `{"role":"tool","tool_call_id":"c","content":"{\"country_code\":\"+49\",\"phone\":\"30 901820\"}"}`)
 	if err := run(t, newLayer(layer.Mask), x); err != nil || strings.Contains(string(x.Request.Doc.Bytes), "901820") {
 		t.Errorf("%v, %s", err, x.Request.Doc.Bytes)
+	}
+}
+
+// TestForbiddenTextsAreFoundApart from everything else that the layer does: nothing is changed, counted, or refused for other values.
+func TestForbiddenTextsAreFoundApart(t *testing.T) {
+	const key = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
+	for m, refuses := range map[layer.Mode]bool{"": true, layer.Off: false, layer.Detect: true, layer.Mask: true, layer.Block: true} {
+		for text, forbidden := range map[string]bool{"write to a@b.com": false, "my private key is " + key: true} {
+			x := exchange(t, fmt.Sprintf(`{"role":"user","content":%q}`, text))
+			before := x.Request
+			err := pipeline.New(newLayer(m)).Forbids(t.Context(), x)
+			if (err != nil) != (refuses && forbidden) || err != nil && fault.From(err).Kind != fault.SecretInPrompt || x.Request != before || len(x.Log) != 0 {
+				t.Errorf("%q: %q: %v, %v", m, text, err, x.Log)
+			}
+		}
 	}
 }
