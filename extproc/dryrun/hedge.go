@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/runtime"
@@ -21,20 +22,21 @@ type Hedge struct {
 	SharePct int               `json:"share_pct"` // maximum percentage of the gateway's requests that have a second call
 }
 
-// setHedge sets the second candidate of a request that is hedged. order has the candidates of e.Order. Of a request whose content is not known, the
-// hints and the candidates decide; the content can only exclude it.
+// setHedge sets the second candidate of a request that is hedged. order has the candidates of e.Order. A request whose content is not known is taken for an
+// empty one: content can only exclude a second call.
 func (e *Result) setHedge(rt *runtime.Config, ask *Query, built *intent.Built, order []policy.Resolution) {
-	if len(order) == 0 || !request.Hedges(rt, &ask.Hints) || request.HintsSearch(&ask.Hints) || ask.OwnKey.IsSet() {
+	if len(order) == 0 || request.HintsSearch(&ask.Hints) || slices.ContainsFunc(e.Order, func(c Candidate) bool { return c.Direct }) {
 		return
 	}
-	if slices.ContainsFunc(e.Order, func(c Candidate) bool { return c.Direct }) {
-		return
+	r := ask.Request
+	if r == nil {
+		r = &chat.Request{Op: chat.Generate}
 	}
-	at := slices.IndexFunc(order, func(to policy.Resolution) bool { return to.Provider != order[0].Provider })
-	if ask.Request != nil {
-		v := request.View{Config: rt, Exchange: pipeline.Exchange{Principal: ask.Principal, Hints: ask.Hints, Request: ask.Request, Intent: built.Intent, Found: order, Order: order}}
-		at = v.HedgeAt()
+	v := request.View{
+		Config: rt, OwnKey: ask.OwnKey,
+		Exchange: pipeline.Exchange{Principal: ask.Principal, Hints: ask.Hints, Request: r, Intent: built.Intent, Found: order, Order: order},
 	}
+	at := v.HedgeAt()
 	if at > 0 {
 		e.Hedge = &Hedge{
 			Provider: order[at].Provider, Model: order[at].Model, After: float64(rt.Hedging.After) / float64(time.Millisecond), SharePct: rt.Hedging.SharePct,
