@@ -26,11 +26,17 @@ type realtimeLab struct {
 
 func runRealtimeLab(t *testing.T, more ...string) *realtimeLab {
 	t.Helper()
+	return runRealtimeLabWith(t, free+"\n"+strings.Join(more, ""))
+}
+
+// runRealtimeLabWith runs a lab with a configuration, except for its provider.
+func runRealtimeLabWith(t *testing.T, config string) *realtimeLab {
+	t.Helper()
 	l := &realtimeLab{openai: fake.Start(t, fake.Config{Dialect: fake.OpenAI, Models: []string{"gpt-4o", "gpt-realtime", "gpt-realtime-mini"}})}
-	l.Gateway = gateway.Run(t, gateway.Options{Config: free + fmt.Sprintf(`
+	l.Gateway = gateway.Run(t, gateway.Options{Config: config + fmt.Sprintf(`
 providers:
   openai: {api_key: %s, base_url: %q}
-`, l.openai.Key, l.openai.URL) + strings.Join(more, "")})
+`, l.openai.Key, l.openai.URL)})
 	return l
 }
 
@@ -487,6 +493,79 @@ func TestRealtimeSessionsEndWithTheirKey(t *testing.T) {
 	if last, code, _ := s.closing(); last.Error.Code != "invalid_api_key" || code != websocket.StatusPolicyViolation {
 		t.Errorf("the session ended with %s, %d", last.raw, code)
 	}
+}
+
+// TestRealtimeSessionsFollowTheirKey: new limits of a key hold for its open sessions, and other changes end them.
+func TestRealtimeSessionsFollowTheirKey(t *testing.T) {
+	t.Parallel()
+	l := runRealtimeLab(t)
+	k := l.CreateKey(t, "--name", "k", "--balance-usd", "5")
+	s := l.open(t, k.Key)
+	s.await("response.done", askRealtime)
+	l.Bardo(t, "keys", "update", k.ID, "--rpm", "1")
+	eventually(t, "the new limit", func() bool {
+		s.send(askRealtime)
+		for {
+			e, err := s.next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Type == "response.done" || e.Type == "error" {
+				return e.Error.Code == "rate_limit_exceeded"
+			}
+		}
+	})
+	l.Bardo(t, "keys", "update", k.ID, "--model", "gpt-4o")
+	if last, code, _ := s.closing(); last.Error.Code != "key_restricted" || code != websocket.StatusPolicyViolation {
+		t.Errorf("the session ended with %s, %d", last.raw, code)
+	}
+	l.settled(t, k.Key)
+	l.AssertSound(t)
+}
+
+// TestRealtimeMessagesCountAsBodies: sessions and requests share the memory of bodies. A message without room ends its session, and the others go on.
+func TestRealtimeMessagesCountAsBodies(t *testing.T) {
+	t.Parallel()
+	l := runRealtimeLabWith(t, strings.Replace(free, "{rpm: 0}", "{rpm: 0, max_inflight_body_bytes: 1048576, max_body_bytes: 900000}", 1))
+	key := l.CreateKey(t, "--name", "k", "--balance-usd", "5").Key
+	event := func(n int) string {
+		return `{"type":"input_audio_buffer.append","audio":"` + strings.Repeat("AAAA", n/4) + `"}`
+	}
+	holder := l.open(t, key)
+	holder.send(turnsByHand)
+	w, err := holder.Writer(t.Context(), websocket.MessageText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := event(700_000)
+	if _, err := io.WriteString(w, begun[:650_000]); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the memory of a message that has begun", func() bool { return bodyBytes(t, l.Gateway) > 600_000 })
+	other := l.open(t, key) // short messages need no memory of others
+	other.send(speak(200, 7), event(600_000))
+	if last, code, _ := other.closing(); last.Error.Code != "overloaded" || code != websocket.StatusTryAgainLater {
+		t.Errorf("the session ended with %s, %d", last.raw, code)
+	}
+	if got := l.Chat(t, `{"model":"gpt-4o","messages":[{"role":"user","content":"`+strings.Repeat("word ", 120_000)+`"}]}`, "Authorization: Bearer "+key); got.Status != http.StatusServiceUnavailable {
+		t.Errorf("a request got %d %s", got.Status, got.Body)
+	}
+	if _, err := io.WriteString(w, begun[650_000:]); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	holder.await("response.done", askRealtime)
+	if held := bodyBytes(t, l.Gateway); held != 0 {
+		t.Errorf("%d bytes are held", held)
+	}
+	holder.send(event(900_000))
+	if last, code, _ := holder.closing(); last.Error.Code != "request_too_large" || code != websocket.StatusMessageTooBig {
+		t.Errorf("the session ended with %s, %d", last.raw, code)
+	}
+	l.settled(t, key)
+	l.AssertSound(t)
 }
 
 // TestRealtimeEventsAreRefused: the provider does not get them, and the session goes on.

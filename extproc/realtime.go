@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"bardo.money/gateway/extproc/realtime"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/upload"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/jsonx"
@@ -115,12 +117,24 @@ func (x *exchange) realtime(ctx context.Context) error {
 	defer func() { _ = client.CloseNow() }()
 	x.trace.Unbilled = &record.End{Status: http.StatusSwitchingProtocols, Outcome: record.OK}
 	s.Client, s.Provider, s.Model = client, provider, modality.Upstream(to)
+	s.ClientInbox, s.ProviderInbox = x.inbox(x.Config.MaxBody), x.inbox(realtime.MaxMessage)
 	s.Host.(*realtimeHost).order = []policy.Resolution{*to}
 	if broken := s.Run(ctx); broken != nil {
 		x.trace.Unbilled.Outcome = record.Cut
 		x.outcome.RecordFailure(*to, realtimeFailure(to, broken))
 	}
 	return nil
+}
+
+// freeMessage is the memory of one message, in bytes, that is not counted: while it is used up, sessions with short messages go on.
+const freeMessage = 128 << 10
+
+// inbox returns an inbox for messages of at most maxBytes, whose memory counts as that of bodies.
+func (x *exchange) inbox(maxBytes int64) upload.Body {
+	t := &x.Config.Timeouts
+	return upload.Body{Memory: &x.gw.bodies, Limits: upload.Limits{
+		Body: min(maxBytes, realtime.MaxMessage), Bodies: x.Config.MaxBodies, Free: freeMessage, Idle: t.UploadIdle, Total: t.UploadTotal,
+	}}
 }
 
 // realtimeFailure is the failure of a provider whose connection broke.
@@ -300,9 +314,22 @@ func (a *realtimeHost) Check(ctx context.Context) error {
 		return nil
 	}
 	a.checked = time.Now()
-	if a.reader.Revoked(ctx) {
+	p, revoked := a.reader.Current(ctx)
+	if revoked {
 		return fault.Newf(fault.InvalidAPIKey, "the API key of this session was revoked")
 	}
+	return a.adopt(&p)
+}
+
+// adopt uses a key's new limits and budgets for the turns that follow. Another change ends the session: the session was admitted by what the key was.
+func (a *realtimeHost) adopt(now *policy.Principal) error {
+	was := &a.session.Principal
+	same := *now
+	same.Limits, same.Budgets, same.ReputationSpread = was.Limits, was.Budgets, was.ReputationSpread
+	if !reflect.DeepEqual(&same, was) {
+		return fault.Newf(fault.KeyRestricted, "the API key of this session was changed: connect again")
+	}
+	was.Limits, was.Budgets = now.Limits, now.Budgets
 	return nil
 }
 

@@ -108,17 +108,27 @@ func (r *Reader) keyRefused(ctx context.Context, a policy.Account) error {
 // Revoked reports whether the reader has lost access: its credential was revoked or replaced, or has expired. If that cannot be checked at the moment,
 // access continues.
 func (r *Reader) Revoked(ctx context.Context) bool {
+	_, revoked := r.Current(ctx)
+	return revoked
+}
+
+// Current returns the reader's principal as its key is now, as far as that can be checked at the moment; see Revoked.
+func (r *Reader) Current(ctx context.Context) (p policy.Principal, revoked bool) {
+	p = r.Principal
 	var err error
 	switch {
 	case r.Principal.Account == "":
-		return false
+		return p, false
 	case r.token() != "", r.Head.Header.Has(header.Delegation): // the proof of a delegate can be used once
 		err = r.keyRefused(ctx, r.Principal.Account)
 	default:
-		_, _, err = r.Verifier.Verify(ctx, r.Request)
+		var ok bool
+		if p, ok, err = r.Verifier.Verify(ctx, r.Request); !ok || err != nil {
+			p = r.Principal
+		}
 	}
 	f, ok := errors.AsType[*fault.Fault](err)
-	return ok && (f.Kind == fault.InvalidAPIKey || f.Kind == fault.KeyRestricted)
+	return p, ok && (f.Kind == fault.InvalidAPIKey || f.Kind == fault.KeyRestricted)
 }
 
 // AcceptsAnyToken reports whether an invalid credential is accepted: a development token, on this machine, with authentication off.

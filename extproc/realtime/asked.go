@@ -23,6 +23,8 @@ type ask struct {
 type settings struct {
 	output  int64 // the limit of a response's output
 	listens bool  // the provider may begin responses by itself
+	hears   speech
+	speaks  speech
 }
 
 const (

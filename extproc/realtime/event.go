@@ -2,6 +2,7 @@ package realtime
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 
@@ -38,6 +39,7 @@ type clientEvent struct {
 	kind   string
 	id     string // as set by the client; "" for none
 	added  tokens // what it adds to the conversation at most
+	audio  int64  // bytes of speech that it adds
 	copies int64  // items of the conversation that the response reads besides
 	output int64  // the limit of a response's output that it sets; 0 for none
 	texts  []byte // its texts, see textsOf; nil for none
@@ -54,15 +56,41 @@ func (t *tokens) sub(n tokens) {
 	t.most, t.text, t.audio = t.most-n.most, t.text-n.text, t.audio-n.audio
 }
 
-// Audio is at most one token for 100 ms of input, and for 50 ms of output. It has 8,000 bytes a second as G.711, and 48,000 as PCM, the default.
+// Audio is at most one token for 100 ms of input, and for 50 ms of output.
 const (
-	leastAudioBytes  = 800  // of an input token
-	usualAudioBytes  = 4800 // of an input token
-	usualSpeechBytes = 2400 // of an output token
-	bytesPerToken    = 4    // of text
-	slackPerEvent    = 16   // tokens around the content of an event
-	mostImage        = 2000 // tokens of an image, whose bytes say little of its size
+	inputTokenTime  = 100  // ms
+	outputTokenTime = 50   // ms
+	leastAudioBytes = 800  // of an input token, in the format with the fewest
+	bytesPerToken   = 4    // of text
+	slackPerEvent   = 16   // tokens around the content of an event
+	mostImage       = 2000 // tokens of an image, whose bytes say little of its size
+	usualImage      = 800
 )
+
+// speech is a format of speech, by its bytes in a millisecond; the zero value is the default.
+type speech int64
+
+// The formats.
+const (
+	pcm16 speech = 48 // 24 kHz
+	g711  speech = 8
+)
+
+// bytes returns the bytes of a number of milliseconds.
+func (f speech) bytes(ms int64) int64 { return int64(cmp.Or(f, pcm16)) * ms }
+
+// speechOf returns the first of these names of formats that is known: "audio/pcmu", or, formerly, "g711_ulaw".
+func speechOf(names ...jsonx.Value) speech {
+	for _, n := range names {
+		switch name, _ := n.Str(); {
+		case name == "audio/pcmu" || name == "audio/pcma" || strings.HasPrefix(name, "g711_"):
+			return g711
+		case name == "audio/pcm" || name == "pcm16":
+			return pcm16
+		}
+	}
+	return 0
+}
 
 // decoded returns the bytes of a number of base64 characters.
 func decoded(n int64) int64 { return n / 4 * 3 }
@@ -82,7 +110,7 @@ func parseClient(b []byte, model string) (e clientEvent, err error) {
 	n := int64(len(b))
 	if audio := int64(len(doc.Get("audio").Raw)); e.kind == appendAudio {
 		size := decoded(audio)
-		e.added = tokens{most: size/leastAudioBytes + slackPerEvent, audio: size / usualAudioBytes}
+		e.added, e.audio = tokens{most: size/leastAudioBytes + slackPerEvent}, size
 		return e, nil
 	}
 	e.added = tokens{most: n, text: n / bytesPerToken}
@@ -125,14 +153,23 @@ func isSpeech(key []byte, v jsonx.Value) bool {
 	return string(key) == "audio" && v.Kind() == jsonx.String || string(key) == "image_url" && bytes.HasPrefix(v.Raw, []byte(`"data:`))
 }
 
-// addItem adds what an item of a conversation may have besides its bytes.
+// addItem adds what an item of a conversation has besides its texts. Bytes of speech and pictures are no text.
 func (e *clientEvent) addItem(item jsonx.Value) {
 	if item.Get("type").Equal("item_reference") {
 		e.copies++
 	}
 	for _, part := range item.Get("content").Each {
+		if audio := part.Get("audio"); isSpeech([]byte("audio"), audio) {
+			n := int64(len(audio.Raw))
+			e.added.text -= n / bytesPerToken
+			e.audio += decoded(n)
+		}
 		if part.Get("type").Equal("input_image") {
 			e.added.most += mostImage
+			e.added.text += usualImage
+		}
+		if image := part.Get("image_url"); isSpeech([]byte("image_url"), image) {
+			e.added.text -= int64(len(image.Raw)) / bytesPerToken
 		}
 	}
 }
@@ -253,7 +290,10 @@ const sessionUpdated = "session.updated"
 // settingsOf reads the settings of a session, which providers report in two forms. What is not reported counts as what costs most.
 func settingsOf(v jsonx.Value) settings {
 	s := settings{output: orSession(outputOf(v), Unlimited)}
-	older, detection := v.Get("turn_detection"), v.Get("audio").Get("input").Get("turn_detection")
+	in, out := v.Get("audio").Get("input"), v.Get("audio").Get("output")
+	s.hears = speechOf(in.Get("format").Get("type"), v.Get("input_audio_format"))
+	s.speaks = speechOf(out.Get("format").Get("type"), v.Get("output_audio_format"))
+	older, detection := v.Get("turn_detection"), in.Get("turn_detection")
 	s.listens = !older.Exists() && !detection.Exists() || begins(older) || begins(detection)
 	return s
 }

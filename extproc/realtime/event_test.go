@@ -59,6 +59,41 @@ func TestTheBoundOfAnEventCoversItsTokens(t *testing.T) {
 	}
 }
 
+// TestSpeechAndPicturesOfItemsAreNotCountedAsText in estimates: their base64 has a thousand times more characters than they have tokens.
+func TestSpeechAndPicturesOfItemsAreNotCountedAsText(t *testing.T) {
+	second := base64.StdEncoding.EncodeToString(make([]byte, 48000))
+	for _, row := range []struct {
+		event       string
+		text, audio int64
+	}{
+		{`{"type":"conversation.item.create","item":{"content":[{"type":"input_audio","audio":"` + second + `"}]}}`, 30, 48000},
+		{`{"type":"response.create","response":{"input":[{"content":[{"audio":"` + second + `"},{"audio":"` + second + `"}]}]}}`, 40, 96000},
+		{`{"type":"conversation.item.create","item":{"content":[{"type":"input_image","image_url":"data:image/png;base64,` + second + `"}]}}`, 830, 0},
+		{`{"type":"conversation.item.create","item":{"content":[{"type":"input_text","text":"` + second + `"}]}}`, 16040, 0},
+	} {
+		e, err := parseClient([]byte(row.event), "m")
+		if err != nil || e.added.text < row.text-30 || e.added.text > row.text || e.audio < row.audio-3 || e.audio > row.audio+3 || e.added.most < e.added.text {
+			t.Errorf("%.70s: %+v, %d bytes of speech, %v", row.event, e.added, e.audio, err)
+		}
+	}
+}
+
+// TestFormatsOfSpeech that sessions report, in both forms.
+func TestFormatsOfSpeech(t *testing.T) {
+	for session, want := range map[string][2]int64{ // bytes of a token that is heard, and that is spoken
+		`{}`: {4800, 2400},
+		`{"audio":{"input":{"format":{"type":"audio/pcm","rate":24000}},"output":{"format":{"type":"audio/pcmu"}}}}`: {4800, 400},
+		`{"audio":{"input":{"format":{"type":"audio/pcma"}},"output":{"format":{"type":"new"}}}}`:                    {800, 2400},
+		`{"input_audio_format":"g711_ulaw","output_audio_format":"pcm16"}`:                                           {800, 2400},
+		`{"input_audio_format":"pcm16","output_audio_format":"g711_alaw"}`:                                           {4800, 400},
+	} {
+		s := parseServer([]byte(`{"type":"session.updated","session":` + session + `}`)).settings
+		if got := [2]int64{s.hears.bytes(inputTokenTime), s.speaks.bytes(outputTokenTime)}; got != want {
+			t.Errorf("%s: %v", session, got)
+		}
+	}
+}
+
 func TestUsage(t *testing.T) {
 	for event, want := range map[string]Usage{
 		`{"usage":{"input_tokens":100,"output_tokens":30,"input_token_details":{"text_tokens":60,"audio_tokens":30,"image_tokens":10,"cached_tokens":48,
@@ -106,7 +141,7 @@ func FuzzEvents(f *testing.F) {
 	f.Add([]byte(`{"type":"response.output_audio.delta","response_id":"r","delta":"AAAA"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := parseClient(b, "m")
-		if err == nil && (e.added.most < 0 || e.added.most > int64(len(b))+slackPerEvent+int64(bytes.Count(b, []byte("input_image")))*mostImage || e.added.text+e.added.audio > e.added.most) {
+		if err == nil && (min(e.added.most, e.added.text, e.audio) < 0 || e.added.most > int64(len(b))+slackPerEvent+int64(bytes.Count(b, []byte("input_image")))*mostImage || e.added.text+e.added.audio > e.added.most) {
 			t.Errorf("%+v", e)
 		}
 		s := parseServer(b)

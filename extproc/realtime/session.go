@@ -15,6 +15,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"bardo.money/gateway/extproc/upload"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/guard"
 )
@@ -45,6 +46,8 @@ type Session struct {
 	Host     Host
 	Window   int64 // the model's context window in tokens; 0: unknown
 
+	ClientInbox, ProviderInbox upload.Body // for one message after the other
+
 	mu      sync.Mutex // guards the fields below, and calls of Host
 	account account
 	asked   asked
@@ -64,6 +67,7 @@ type response struct {
 	before       tokens // added to the conversation when it began
 	input        tokens // that it reads
 	text, speech int64  // bytes that have arrived
+	tokenBytes   int64  // of speech
 }
 
 // ending is why a session ends.
@@ -88,6 +92,10 @@ func refused(err error) ending {
 	f := fault.From(err)
 	code := websocket.StatusPolicyViolation
 	switch {
+	case f.Kind == fault.Overloaded:
+		code = websocket.StatusTryAgainLater
+	case f.Kind == fault.TooLarge:
+		code = websocket.StatusMessageTooBig
 	case f.Kind == fault.Unavailable && errors.Is(err, ErrDraining):
 		code = websocket.StatusGoingAway
 	case f.HTTPStatus() >= 500:
@@ -102,7 +110,7 @@ var ErrDraining = errors.New("the gateway is draining")
 // Open reserves the first response. It is called before the handshakes: a key that cannot pay for one is refused. After it, Close must be called.
 func (s *Session) Open(ctx context.Context) error {
 	s.account = account{host: s.Host, window: s.Window, begun: map[string]Turn{}}
-	s.asked.settings = settings{Unlimited, true}
+	s.asked.settings = settings{output: Unlimited, listens: true}
 	return s.prepare(ctx)
 }
 
@@ -136,7 +144,7 @@ func (s *Session) Run(ctx context.Context) error {
 		})
 	}
 	providerEnded := make(chan struct{})
-	start(s.fromClient)
+	start(func(ctx context.Context) ending { return s.fromClient(ctx, report) })
 	start(func(ctx context.Context) ending {
 		defer close(providerEnded)
 		return s.fromProvider(ctx, report)
@@ -217,7 +225,7 @@ func (s *Session) chargeRest(ctx context.Context, cut bool) {
 
 // estimate is the usage of a response that was interrupted: its input, and the part of the answer that arrived.
 func (r *response) estimate() *Usage {
-	speech := (r.speech + usualSpeechBytes - 1) / usualSpeechBytes
+	speech := (r.speech + r.tokenBytes - 1) / r.tokenBytes
 	return &Usage{Text: r.input.text, Audio: r.input.audio, Output: (r.text+bytesPerToken-1)/bytesPerToken + speech, AudioOutput: speech, Estimated: true}
 }
 
@@ -281,42 +289,64 @@ func (s *Session) lost(c *websocket.Conn) ending {
 	return ending{code: websocket.StatusGoingAway, reason: "ping_timeout"}
 }
 
+// receive reads a message into an inbox. late ends the session if the message does not arrive in time.
+func receive(ctx context.Context, c *websocket.Conn, in *upload.Body, late func(*fault.Fault)) (kind websocket.MessageType, b []byte, err error) {
+	kind, r, err := c.Reader(ctx)
+	if err == nil {
+		b, err = in.ReadMessage(r, late)
+	}
+	return kind, b, err
+}
+
 // fromClient passes the client's events on.
-func (s *Session) fromClient(ctx context.Context) ending {
+func (s *Session) fromClient(ctx context.Context, report func(ending)) ending {
 	for {
-		kind, b, err := s.Client.Read(ctx)
-		if err != nil {
-			return leftBy(err)
-		}
-		if kind != websocket.MessageText {
-			return ending{code: websocket.StatusUnsupportedData, reason: "events are text"}
-		}
-		e, err := parseClient(b, s.Model)
-		if err == nil && e.texts != nil {
-			err = s.Host.Inspect(ctx, e.texts)
-		}
-		if err == nil {
-			err = s.admit(ctx, &e)
-		}
-		if err != nil {
-			f := fault.From(err)
-			if f.Kind != fault.InvalidRequest && f.Kind != fault.RateLimited && f.Kind != fault.SecretInPrompt {
-				return refused(err)
-			}
-			if err := s.write(ctx, s.Client, s.errorEvent(f, e.id)); err != nil {
-				return ending{code: websocket.StatusGoingAway}
-			}
-			continue
-		}
-		if err := s.write(ctx, s.Provider, b); err != nil {
-			return unsent(ctx, err)
+		if e, over := s.relayClient(ctx, report); over {
+			return e
 		}
 	}
+}
+
+// relayClient passes the client's next event on, unless it is refused. over is set if the session ends.
+func (s *Session) relayClient(ctx context.Context, report func(ending)) (_ ending, over bool) {
+	defer s.ClientInbox.Release()
+	kind, b, err := receive(ctx, s.Client, &s.ClientInbox, func(f *fault.Fault) { report(refused(f)) })
+	if f, ok := errors.AsType[*fault.Fault](err); ok {
+		return refused(f), true
+	}
+	if err != nil {
+		return leftBy(err), true
+	}
+	if kind != websocket.MessageText {
+		return ending{code: websocket.StatusUnsupportedData, reason: "events are text"}, true
+	}
+	e, err := parseClient(b, s.Model)
+	if err == nil && e.texts != nil {
+		err = s.Host.Inspect(ctx, e.texts)
+	}
+	if err == nil {
+		err = s.admit(ctx, &e)
+	}
+	if err != nil {
+		f := fault.From(err)
+		if f.Kind != fault.InvalidRequest && f.Kind != fault.RateLimited && f.Kind != fault.SecretInPrompt {
+			return refused(err), true
+		}
+		if err := s.write(ctx, s.Client, s.errorEvent(f, e.id)); err != nil {
+			return ending{code: websocket.StatusGoingAway}, true
+		}
+		return ending{}, false
+	}
+	if err := s.write(ctx, s.Provider, b); err != nil {
+		return unsent(ctx, err), true
+	}
+	return ending{}, false
 }
 
 var (
 	errNoPong = errors.New("no answer to a ping")
 	errStuck  = errors.New("it does not read what it is sent")
+	errSlow   = errors.New("a message did not arrive in time")
 )
 
 // unsent is the ending of a session whose provider did not take an event. If the connection has ended the reader knows more, and its ending comes first.
@@ -370,6 +400,7 @@ func (s *Session) admit(ctx context.Context, e *clientEvent) error {
 		return fault.Newf(fault.InvalidRequest, "%d responses are in progress or asked for: wait for one of them", maxResponses)
 	}
 	s.added.add(e.added)
+	s.added.audio += e.audio / s.asked.settings.hears.bytes(inputTokenTime)
 	if e.copies > 0 { // each may be the whole conversation
 		s.added.most += min(e.copies*(s.base.most+s.added.most), maxCount)
 	}
@@ -418,30 +449,42 @@ func (s *Session) prepare(ctx context.Context) error {
 // fromProvider passes the provider's events on, and charges for responses before their last event is passed on. After the session's end it only reads.
 func (s *Session) fromProvider(ctx context.Context, report func(ending)) ending {
 	for {
-		kind, b, err := s.Provider.Read(ctx)
-		if err != nil {
-			return endedBy(err)
-		}
-		var end error
-		if kind == websocket.MessageText {
-			end = s.note(ctx, b)
-		}
-		s.mu.Lock()
-		silent := s.silent
-		s.mu.Unlock()
-		if silent {
-			continue
-		}
-		if err := s.pass(ctx, kind, b); err != nil {
-			report(ending{code: websocket.StatusGoingAway})
-			s.mu.Lock()
-			s.silent = true
-			s.mu.Unlock()
-		}
-		if end != nil {
-			report(refused(end))
+		if e, over := s.relayProvider(ctx, report); over {
+			return e
 		}
 	}
+}
+
+// relayProvider passes the provider's next event on. over is set if no other can be read.
+func (s *Session) relayProvider(ctx context.Context, report func(ending)) (_ ending, over bool) {
+	defer s.ProviderInbox.Release()
+	kind, b, err := receive(ctx, s.Provider, &s.ProviderInbox, func(*fault.Fault) { report(broken("the provider does not answer", errSlow)) })
+	if f, ok := errors.AsType[*fault.Fault](err); ok {
+		return refused(f), true
+	}
+	if err != nil {
+		return endedBy(err), true
+	}
+	var end error
+	if kind == websocket.MessageText {
+		end = s.note(ctx, b)
+	}
+	s.mu.Lock()
+	silent := s.silent
+	s.mu.Unlock()
+	if silent {
+		return ending{}, false
+	}
+	if err := s.pass(ctx, kind, b); err != nil {
+		report(ending{code: websocket.StatusGoingAway})
+		s.mu.Lock()
+		s.silent = true
+		s.mu.Unlock()
+	}
+	if end != nil {
+		report(refused(end))
+	}
+	return ending{}, false
 }
 
 // pass sends a provider's message to the client.
@@ -484,7 +527,7 @@ func (s *Session) began(ctx context.Context, e *serverEvent) error {
 	if s.active[e.response] != nil {
 		return nil
 	}
-	r := &response{before: s.added, input: s.base}
+	r := &response{before: s.added, input: s.base, tokenBytes: s.asked.settings.speaks.bytes(outputTokenTime)}
 	r.input.add(s.added)
 	s.active[e.response] = r
 	if err := s.account.begin(ctx, e.response, Need{s.base.most + s.added.most, s.asked.began(e.output)}); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"bardo.money/gateway/extproc/upload"
 	"bardo.money/gateway/internal/fault"
 )
 
@@ -177,14 +178,25 @@ type lab struct {
 	breakProvider    func()
 	breakClient      func()
 	result           chan error
+	memory           *upload.Memory // of messages, at most allMessages bytes
+}
+
+// allMessages is the memory of all messages together, in bytes; messageTime is how long one may take to arrive.
+const (
+	allMessages = 3 * MaxMessage
+	messageTime = time.Minute
+)
+
+func (l *lab) inbox() upload.Body {
+	return upload.Body{Memory: l.memory, Limits: upload.Limits{Body: MaxMessage, Bodies: allMessages, Idle: messageTime, Total: 2 * messageTime}}
 }
 
 // run calls f with a running session, and checks that nothing of it remains.
 func run(t *testing.T, f func(l *lab)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		l := &lab{bank: &bank{left: 1 << 20, held: map[*turn]Need{}}, session: &Session{Model: "m", Window: 32000}, result: make(chan error, 1)}
-		l.session.Host = l.bank
+		l := &lab{bank: &bank{left: 1 << 20, held: map[*turn]Need{}}, session: &Session{Model: "m", Window: 32000}, result: make(chan error, 1), memory: new(upload.Memory)}
+		l.session.Host, l.session.ClientInbox, l.session.ProviderInbox = l.bank, l.inbox(), l.inbox()
 		l.session.Client, l.client, l.breakClient = connect(t)
 		l.provider, l.session.Provider, l.breakProvider = connect(t)
 		if err := l.session.Open(t.Context()); err != nil {
@@ -197,8 +209,8 @@ func run(t *testing.T, f func(l *lab)) {
 		synctest.Wait()
 		pass(time.Minute)
 		synctest.Wait()
-		if l.open != 0 || len(l.held) != 0 {
-			t.Errorf("%d turns are open, %d reservations held", l.open, len(l.held))
+		if l.open != 0 || len(l.held) != 0 || l.memory.Held() != 0 {
+			t.Errorf("%d turns are open, %d reservations and %d bytes held", l.open, len(l.held), l.memory.Held())
 		}
 	})
 }
@@ -379,6 +391,129 @@ func TestMessagesAreLimited(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestPeersThatDoNotReadEndTheSession after two minutes, and not before.
+func TestPeersThatDoNotReadEndTheSession(t *testing.T) {
+	long := `{"type":"input_audio_buffer.append","audio":"` + strings.Repeat("A", 1<<20) + `"}`
+	run(t, func(l *lab) {
+		client := listen(l.t.Context(), l.client, nil)
+		pass(pingEvery / 2)
+		began := time.Now()
+		go func() { _ = l.client.Write(l.t.Context(), websocket.MessageText, []byte(long)) }()
+		if err := l.wait(); err == nil || time.Since(began) < 2*time.Minute || time.Since(began) > 2*time.Minute+5*time.Second {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+		if last, code := client.closed(); code != websocket.StatusInternalError || !strings.Contains(last, "upstream_error") {
+			t.Errorf("%s, %d", last, code)
+		}
+	})
+	run(t, func(l *lab) {
+		listen(l.t.Context(), l.provider, nil)
+		pass(pingEvery / 2)
+		began := time.Now()
+		go func() { _ = l.provider.Write(l.t.Context(), websocket.MessageText, []byte(long)) }()
+		if err := l.wait(); err != nil || time.Since(began) < 2*time.Minute || time.Since(began) > 2*time.Minute+15*time.Second {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+	})
+}
+
+// TestMessagesUseTheMemoryOfBodies: while it is used up a session that gets a message ends, and others go on.
+func TestMessagesUseTheMemoryOfBodies(t *testing.T) {
+	run(t, func(l *lab) {
+		client := listen(l.t.Context(), l.client, nil)
+		listen(l.t.Context(), l.provider, nil)
+		const taken = allMessages - 100_000
+		other := upload.Body{Memory: l.memory, Limits: upload.Limits{Body: taken, Bodies: allMessages}}
+		if err := other.Add(make([]byte, taken)); err != nil {
+			t.Fatal(err)
+		}
+		send(l.t, l.client, `{"type":"response.cancel"}`) // there is room for this one
+		if last, code := client.closed(); code != -1 {
+			t.Fatalf("%s, %d", last, code)
+		}
+		go func() {
+			_ = l.client.Write(l.t.Context(), websocket.MessageText, []byte(`{"type":"input_audio_buffer.append","audio":"`+strings.Repeat("A", 200_000)+`"}`))
+		}()
+		if err := l.wait(); err != nil {
+			t.Error(err)
+		}
+		if last, code := client.closed(); code != websocket.StatusTryAgainLater || !strings.Contains(last, "overloaded") {
+			t.Errorf("%s, %d", last, code)
+		}
+		if other.Release(); l.memory.Held() != 0 {
+			t.Errorf("%d bytes are held", l.memory.Held())
+		}
+	})
+}
+
+// TestMessagesArriveInTime: one that began and does not go on ends the session.
+func TestMessagesArriveInTime(t *testing.T) {
+	run(t, func(l *lab) {
+		client := listen(l.t.Context(), l.client, nil)
+		listen(l.t.Context(), l.provider, nil)
+		pass(10 * messageTime) // between messages there is no limit
+		w, err := l.client.Writer(l.t.Context(), websocket.MessageText)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(strings.Repeat(" ", 10_000))); err != nil {
+			t.Fatal(err)
+		}
+		pass(messageTime - time.Second)
+		if last, code := client.closed(); code != -1 || l.memory.Held() == 0 {
+			t.Fatalf("%s, %d, %d bytes are held", last, code, l.memory.Held())
+		}
+		pass(2 * time.Second)
+		if err := l.wait(); err != nil {
+			t.Error(err)
+		}
+		if last, code := client.closed(); code != websocket.StatusPolicyViolation || !strings.Contains(last, "request_timeout") {
+			t.Errorf("%s, %d", last, code)
+		}
+	})
+	run(t, func(l *lab) {
+		client := listen(l.t.Context(), l.client, nil)
+		listen(l.t.Context(), l.provider, nil)
+		w, err := l.provider.Writer(l.t.Context(), websocket.MessageText)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(strings.Repeat(" ", 10_000))); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := l.wait(); err == nil || !strings.Contains(err.Error(), errSlow.Error()) || time.Since(began) > messageTime+5*time.Second {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+		if last, code := client.closed(); code != websocket.StatusInternalError || !strings.Contains(last, "upstream_error") {
+			t.Errorf("%s, %d", last, code)
+		}
+	})
+}
+
+// TestEstimatesOfSpeechKnowItsFormat: what a session is charged for a response whose usage is not reported.
+func TestEstimatesOfSpeechKnowItsFormat(t *testing.T) {
+	second := strings.Repeat("AAAA", 8000/3+1) // of G.711: 10 tokens that are heard, 20 that are spoken
+	for settings, want := range map[string]string{
+		`{}`: "3 1+4 true",
+		`{"input_audio_format":"g711_ulaw","output_audio_format":"g711_alaw"}`:                          "3 10+21 true",
+		`{"audio":{"input":{"format":{"type":"audio/pcmu"}},"output":{"format":{"type":"audio/pcm"}}}}`: "3 10+4 true",
+	} {
+		run(t, func(l *lab) {
+			listen(l.t.Context(), l.client, nil)
+			listen(l.t.Context(), l.provider, nil)
+			send(l.t, l.provider, `{"type":"session.updated","session":`+settings+`}`)
+			send(l.t, l.client, `{"type":"input_audio_buffer.append","audio":"`+second+`"}`)
+			send(l.t, l.provider, created("r"), `{"type":"response.output_audio.delta","response_id":"r","delta":"`+second+`"}`)
+			l.breakProvider()
+			_ = l.wait()
+			if !slices.Equal(l.ended, []string{want}) {
+				t.Errorf("%s: %q", settings, l.ended)
+			}
+		})
 	}
 }
 

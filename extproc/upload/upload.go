@@ -1,9 +1,10 @@
-// Package upload receives a request's body, with limits on its time, its size, and the memory of all bodies together. It does not know the content of
-// a body.
+// Package upload receives a request's body, or a message of a connection, with limits on its time, its size, and the memory of all bodies together. It does not
+// know the content of a body.
 package upload
 
 import (
 	"errors"
+	"io"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/buffers"
 	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/guard"
 )
 
 // Memory counts the bytes that request bodies use, from their first piece to the end of their requests. Safe for concurrent use.
@@ -21,6 +23,9 @@ func (m *Memory) Held() int64 { return m.held.Load() }
 
 // take adds n bytes, unless that would exceed limit; 0 means no limit.
 func (m *Memory) take(n, limit int64) bool {
+	if n == 0 {
+		return true
+	}
 	for {
 		held := m.held.Load()
 		if limit > 0 && held+n > limit {
@@ -39,6 +44,7 @@ func (m *Memory) release(n int64) { m.held.Add(-n) }
 type Limits struct {
 	Body   int64         // of this body
 	Bodies int64         // of all bodies together
+	Free   int64         // of this body, not counted in Bodies: there is always room for a short message
 	Idle   time.Duration // between two pieces, and until the first
 	Total  time.Duration // for the whole body
 }
@@ -80,11 +86,8 @@ func (b *Body) Receive(d stream.Client, hd *stream.Head) ([]byte, error) {
 	if int64(b.announced) > b.Limits.max() {
 		return nil, b.Limits.tooLarge()
 	}
-	if limit := b.Limits.Bodies; limit > 0 && b.Memory.Held() >= limit {
-		return nil, overloaded()
-	}
-	if b.Limits.Total > 0 {
-		b.deadline = time.Now().Add(b.Limits.Total)
+	if err := b.start(); err != nil {
+		return nil, err
 	}
 	switch err := d.RequestBody(b); {
 	case errors.Is(err, stream.ErrAnswered):
@@ -93,6 +96,64 @@ func (b *Body) Receive(d stream.Client, hd *stream.Head) ([]byte, error) {
 		return nil, err
 	}
 	return b.bytes(), nil
+}
+
+// start refuses a body for which there is no memory, and starts its time.
+func (b *Body) start() error {
+	if limit := b.Limits.Bodies; limit > 0 && b.Limits.Free == 0 && b.Memory.Held() >= limit {
+		return overloaded()
+	}
+	if b.Limits.Total > 0 {
+		b.deadline = time.Now().Add(b.Limits.Total)
+	}
+	return nil
+}
+
+// pieceSize is the size of the pieces in which messages are read.
+const pieceSize = 16 << 10
+
+// ReadMessage reads a message that has begun to arrive, which stays valid until Release; then the body can read another one. If the message is not complete in
+// time late is called, on a goroutine of its own: it has to end r, which nothing else does.
+func (b *Body) ReadMessage(r io.Reader, late func(f *fault.Fault)) ([]byte, error) {
+	if err := b.start(); err != nil {
+		return nil, err
+	}
+	if b.Wait() > 0 {
+		limits, deadline := b.Limits, b.deadline // the function may run later than this reading
+		timer := time.AfterFunc(b.Wait(), guard.Func(func() { late(timeoutFault("message", &limits, deadline)) }))
+		defer timer.Stop()
+		r = &progress{r, func() { timer.Reset(b.Wait()) }}
+	}
+	piece := buffers.Get(pieceSize)
+	defer buffers.Put(piece)
+	for {
+		n, err := r.Read((*piece)[:pieceSize])
+		if n > 0 {
+			if err := b.Add((*piece)[:n]); err != nil {
+				return nil, err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return b.bytes(), nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// progress is a reader that notes when data arrives.
+type progress struct {
+	io.Reader
+	arrived func()
+}
+
+func (p *progress) Read(b []byte) (int, error) {
+	n, err := p.Reader.Read(b)
+	if n > 0 {
+		p.arrived()
+	}
+	return n, err
 }
 
 // announced returns the length that a request announces, 0 for none.
@@ -171,7 +232,7 @@ func (b *Body) grow(need int) error {
 
 // claim counts a buffer that replaces the current one.
 func (b *Body) claim(buf *[]byte) bool {
-	more := int64(cap(*buf)) - b.held
+	more := max(int64(cap(*buf))-b.Limits.Free, 0) - b.held
 	if !b.Memory.take(more, b.Limits.Bodies) {
 		return false
 	}
@@ -204,16 +265,16 @@ func (b *Body) Wait() time.Duration {
 
 // TimedOut implements stream.RequestBody.
 func (b *Body) TimedOut(send func(stream.Reply) error) {
-	b.timeout = b.timeoutFault()
+	b.timeout = timeoutFault("request's body", &b.Limits, b.deadline)
 	b.TimeoutReply(b.timeout, send)
 }
 
-// timeoutFault returns the fault for a client whose body timed out.
-func (b *Body) timeoutFault() *fault.Fault {
-	if !b.deadline.IsZero() && !time.Now().Before(b.deadline) {
-		return fault.Newf(fault.RequestTimeout, "the request's body did not come in time: it was not complete after %s", b.Limits.Total)
+// timeoutFault returns the fault for a client whose body, or message, timed out.
+func timeoutFault(what string, l *Limits, deadline time.Time) *fault.Fault {
+	if !deadline.IsZero() && !time.Now().Before(deadline) {
+		return fault.Newf(fault.RequestTimeout, "the %s did not come in time: it was not complete after %s", what, l.Total)
 	}
-	return fault.Newf(fault.RequestTimeout, "the request's body did not come in time: nothing of it for %s", b.Limits.Idle)
+	return fault.Newf(fault.RequestTimeout, "the %s did not come in time: nothing of it for %s", what, l.Idle)
 }
 
 // AnsweredError is a fault that was already sent to the client.

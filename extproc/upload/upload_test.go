@@ -3,7 +3,11 @@ package upload
 import (
 	"bytes"
 	"errors"
+	"io"
 	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -134,4 +138,84 @@ func TestAPieceMayTakeWhatIsLeftOfTheTime(t *testing.T) {
 			}
 		}
 	})
+}
+
+// trickle is a connection on which a piece arrives after each pause.
+type trickle struct {
+	pieces []string
+	pause  time.Duration
+	ended  chan struct{}
+}
+
+func (c *trickle) Read(b []byte) (int, error) {
+	if len(c.pieces) == 0 {
+		return 0, io.EOF
+	}
+	select {
+	case <-time.After(c.pause):
+	case <-c.ended:
+		return 0, net.ErrClosed
+	}
+	n := copy(b, c.pieces[0])
+	if c.pieces[0] = c.pieces[0][n:]; c.pieces[0] == "" {
+		c.pieces = c.pieces[1:]
+	}
+	return n, nil
+}
+
+// TestMessagesHaveTheLimitsOfBodies: of time, size and the memory of all.
+func TestMessagesHaveTheLimitsOfBodies(t *testing.T) {
+	long := strings.Repeat("long ", 20_000)
+	for _, row := range []struct {
+		about       string
+		pieces      []string
+		pause       time.Duration
+		idle, total time.Duration
+		held, body  int64
+		free        int64
+		want        fault.Kind
+		says        string
+	}{
+		{"no limits", []string{"a", "", long, "b"}, time.Hour, 0, 0, 0, 1 << 20, 0, "", ""},
+		{"in time", []string{"a", long, "b"}, time.Second, 2 * time.Second, time.Minute, 0, 1 << 20, 0, "", ""},
+		{"a pause", []string{"a", "b"}, 3 * time.Second, 2 * time.Second, time.Minute, 0, 1 << 20, 0, fault.RequestTimeout, "message did not come in time: nothing of it for 2s"},
+		{"slow", slices.Repeat([]string{"a"}, 50), 2 * time.Second, 3 * time.Second, 30 * time.Second, 0, 1 << 20, 0, fault.RequestTimeout, "not complete after 30s"},
+		{"large", []string{long, long}, 0, 0, 0, 0, 150_000, 0, fault.TooLarge, "150000 bytes"},
+		{"no memory to begin", []string{"a"}, 0, 0, 0, 1 << 20, 1 << 20, 0, fault.Overloaded, ""},
+		{"no memory to go on", []string{"a", long}, 0, 0, 0, 1<<20 - 8192, 1 << 20, 0, fault.Overloaded, ""},
+		{"no memory, and free", []string{"a", long}, 0, 0, 0, 1 << 20, 1 << 20, 128 << 10, "", ""},
+		{"no memory, and more than free", []string{"a", long, long}, 0, 0, 0, 1 << 20, 1 << 20, 128 << 10, fault.Overloaded, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			const all = 1 << 20
+			memory := new(Memory)
+			memory.take(row.held, 0)
+			c := &trickle{slices.Clone(row.pieces), row.pause, make(chan struct{})}
+			b := Body{Memory: memory, Limits: Limits{Body: row.body, Bodies: all, Free: row.free, Idle: row.idle, Total: row.total}}
+			var late *fault.Fault
+			for range 2 { // a body reads one message after the other
+				c.pieces = slices.Clone(row.pieces)
+				got, err := b.ReadMessage(c, func(f *fault.Fault) { late = f; close(c.ended) })
+				f := late
+				if f == nil && err != nil {
+					f = fault.From(err)
+				}
+				switch {
+				case row.want == "" && (err != nil || string(got) != strings.Join(row.pieces, "")):
+					t.Errorf("%s: %d bytes, %v", row.about, len(got), err)
+				case row.want != "" && (f == nil || f.Kind != row.want || !strings.Contains(f.Public, row.says)):
+					t.Errorf("%s: %v", row.about, f)
+				}
+				if b.Release(); memory.Held() != row.held {
+					t.Errorf("%s: %d bytes are held", row.about, memory.Held()-row.held)
+				}
+				if f != nil {
+					return
+				}
+			}
+			if time.Sleep(time.Hour); late != nil { //nolint:forbidigo // of the bubble's clock
+				t.Errorf("%s: %v after its end", row.about, late)
+			}
+		})
+	}
 }

@@ -121,6 +121,7 @@ var soundTree = map[string]string{
 			_ "bardo.money/gateway/extproc/wire/embeddings"; _ "bardo.money/gateway/extproc/wire/gemini"; _ "bardo.money/gateway/extproc/wire/responses")`,
 	"extproc/runtime/runtime.go": `package runtime`,
 	"extproc/request/view.go":    `package request; import _ "bardo.money/gateway/extproc/runtime"`,
+	"extproc/upload/upload.go":   `package upload; import _ "bardo.money/gateway/extproc/stream"`,
 	"extproc/dryrun/dryrun.go":   `package dryrun; import (_ "bardo.money/gateway/extproc/runtime"; _ "bardo.money/gateway/extproc/request")`,
 	"extproc/review/review.go":   `package review; import (_ "bardo.money/gateway/extproc/runtime"; _ "bardo.money/gateway/extproc/request")`,
 	"extproc/rounds/gate.go":     `package rounds; import _ "bardo.money/gateway/extproc/request"`,

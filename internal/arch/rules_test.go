@@ -12,12 +12,12 @@ var levels = []struct {
 		"extproc/pipeline", "extproc/provider", "extproc/provider/providertest", "extproc/transcript", "extproc/wire/...",
 		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/cache/disk", "extproc/cache/redis", "extproc/cache/semantic", "extproc/cache/cachetest", "extproc/render", "extproc/keyring", "extproc/hint", "extproc/conversation",
 		"extproc/batch", "extproc/classifier", "extproc/deferred", "extproc/localembed", "extproc/memory", "extproc/meter", "extproc/pii", "extproc/stored", "extproc/stream", "extproc/stream/coroutine", "extproc/upstream", "extproc/record",
-		"extproc/attestation", "extproc/cognition", "extproc/epoch", "extproc/injection", "extproc/savings", "extproc/governor", "extproc/x402",
+		"extproc/upload", "extproc/attestation", "extproc/cognition", "extproc/epoch", "extproc/injection", "extproc/savings", "extproc/governor", "extproc/x402",
 		"policy/*", "policy/catalog/catalogtest", "policy/ledger/audit", "policy/ledger/chargelog", "policy/ledger/commit", "policy/ledger/keys", "policy/ledger/lock", "policy/ledger/losses", "policy/ledger/store", "policy/ledger/usage", "policy/ledger/postgres", "policy/ledger/postgres/postgrestest", "policy/pay/book", "policy/pay/reconcile", "policy/pay/till", "policy/pay/evm", "policy/pay/typed", "policy/pay/outgoing", "policy/pay/client", "policy/pay/paytest", "policy/pay/facilitator", "policy/pay/remote", "policy/quota/redis", "models", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
 	}},
 	{2, "part", []string{
 		"extproc/api", "extproc/passthrough", "extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health",
-		"extproc/cors", "extproc/realtime", "extproc/upload", "extproc/replay", "extproc/site", "extproc/mcp", "extproc/stream/duplex",
+		"extproc/cors", "extproc/realtime", "extproc/replay", "extproc/site", "extproc/mcp", "extproc/stream/duplex",
 	}},
 	{3, "step", []string{"extproc/modality", "extproc/review", "extproc/runtime", "extproc/request", "extproc/dryrun", "extproc/attempt", "extproc/probe", "extproc/endpoint", "extproc/side", "extproc/rounds", "extproc/later", "extproc/report", "extproc/reading", "extproc/funds", "extproc/effects", "extproc/outcome", "extproc/follow", "extproc/hedge", "extproc/ranking", "extproc/toolaccess"}},
 	{4, "server", []string{"extproc", "extproc/stream/*", "xds", "xds/feed"}},
@@ -36,6 +36,7 @@ var engines = map[string][]string{
 	"extproc/structured":   {"extproc/wire", "policy/schema"},
 	"extproc/transcript":   {"extproc/wire"},
 	"extproc/request":      {"extproc/runtime"},
+	"extproc/upload":       {"extproc/stream"}, // the body of a stream's request
 	"extproc/probe":        {"extproc/runtime"},
 	"extproc/attempt":      {"extproc/runtime", "extproc/request"},
 	"extproc/review":       {"extproc/runtime", "extproc/request"},
