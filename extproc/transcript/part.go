@@ -133,7 +133,7 @@ func (r *reader) member(kind Kind, key string, m jsonx.Value) {
 	switch key {
 	case "content", "parts", "text", "output", "refusal", "title", "context":
 		r.value(kind, m)
-	case "thinking", "reasoning", "reasoning_content", "reasoning_details", "summary":
+	case "thinking", "reasoning", "reasoning_content", "reasoning_details", "thinking_blocks", "summary":
 		r.value(Thinking, m)
 	case "encrypted_content":
 		if text, ok := m.Str(); ok && unsealed(text).Text != "" { // sealed by the gateway

@@ -36,11 +36,12 @@ var samples = map[string]sample{
 			{"id":"c2","type":"custom","custom":{"name":"g","input":"arguments10"}}]},
 		{"role":"tool","tool_call_id":"c1","content":"result11"},
 		{"role":"tool","tool_call_id":"c2","content":[{"type":"text","text":"result12"}]},
-		{"role":"assistant","content":"assistant13","refusal":"assistant14","reasoning_details":[{"type":"reasoning.text","text":"thinking15","signature":"s"}]}],
-		"tools":[{"type":"function","function":{"name":"f","description":"definition16","parameters":{"type":"object","properties":{"q":{"type":"string","description":"definition17"}}}}},
-			{"type":"custom","custom":{"name":"g","description":"definition18"}}],
-		"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"description":"other19"}}},
-		"prediction":{"type":"content","content":"other20"},"bardo":{"subsystem":"risk"}}`},
+		{"role":"assistant","content":"assistant13","refusal":"assistant14","reasoning_details":[{"type":"reasoning.text","text":"thinking15","signature":"s"}],
+			"thinking_blocks":[{"type":"thinking","thinking":"thinking16","signature":"s"},{"type":"redacted_thinking","data":"zz"}]}],
+		"tools":[{"type":"function","function":{"name":"f","description":"definition17","parameters":{"type":"object","properties":{"q":{"type":"string","description":"definition18"}}}}},
+			{"type":"custom","custom":{"name":"g","description":"definition19"}}],
+		"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"description":"other20"}}},
+		"prediction":{"type":"content","content":"other21"},"bardo":{"subsystem":"risk"}}`},
 	"anthropic": {anthropic.Dialect{}, chat.Generate, `{"model":"m","max_tokens":9,"metadata":{"user_id":"other0"},
 		"system":[{"type":"text","text":"system1"},{"type":"text","text":"system2","cache_control":{"type":"ephemeral"}}],
 		"tools":[{"name":"f","description":"definition3","input_schema":{"type":"object","properties":{"q":{"enum":["definition4"]}}}},{"type":"web_search_20250305","name":"web_search"}],
@@ -215,7 +216,7 @@ func TestLongNumbersOfArgumentsAreTexts(t *testing.T) {
 
 func TestTurnsHaveRolesCallsAndResults(t *testing.T) {
 	for name, want := range map[string]string{
-		"openai":            "system system user user+opaque assistant[c1:f c2:g] tool(c1) tool(c2) assistant",
+		"openai":            "system system user user+opaque assistant[c1:f c2:g] tool(c1) tool(c2) assistant+opaque",
 		"anthropic":         "system+marked user assistant[c1:f]+opaque user(c1)+marked+opaque user(c2)",
 		"responses":         "system system user assistant assistant[c1:f] assistant[c2:g] tool(c1) tool(c2) assistant",
 		"a responses input": "user",

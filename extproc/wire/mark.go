@@ -36,6 +36,54 @@ func Mark(c *chat.Conversation, plan *chat.CachePlan, minTokens int) *chat.Conve
 	return &m
 }
 
+// LimitMarks returns a conversation with at most MaxMarks cache marks; a provider with this limit refuses more, and other formats have none. It reports whether
+// marks were removed. Of the tools and of the system prompt the last mark is kept, which covers what precedes it, and of the messages the last ones, which the
+// next request continues. c is not changed.
+func LimitMarks(c *chat.Conversation) (_ *chat.Conversation, removed bool) {
+	if countMarks(c) <= MaxMarks {
+		return c, false
+	}
+	m := *c
+	m.Tools, m.Messages = slices.Clone(c.Tools), slices.Clone(c.Messages)
+	var tools, system, messages []*jsonx.Raw
+	for i := range m.Tools {
+		if t := &m.Tools[i]; t.CacheControl != nil {
+			tools = append(tools, &t.CacheControl)
+		}
+	}
+	m.System = clonedMarks(c.System, &system)
+	for i := range m.Messages {
+		m.Messages[i].Parts = clonedMarks(m.Messages[i].Parts, &messages)
+	}
+	left := MaxMarks - len(lastOf(tools)) - len(lastOf(system))
+	for _, mark := range messages[:max(len(messages)-left, 0)] {
+		*mark = nil
+	}
+	return &m, true
+}
+
+// clonedMarks returns a copy of parts, and appends the places of their marks to marks.
+func clonedMarks(parts []chat.Part, marks *[]*jsonx.Raw) []chat.Part {
+	parts = slices.Clone(parts)
+	for i := range parts {
+		p := &parts[i]
+		p.Parts = clonedMarks(p.Parts, marks)
+		if p.CacheControl != nil {
+			*marks = append(*marks, &p.CacheControl)
+		}
+	}
+	return parts
+}
+
+// lastOf removes all marks except the last one, and returns that.
+func lastOf(marks []*jsonx.Raw) []*jsonx.Raw {
+	n := max(len(marks)-1, 0)
+	for _, mark := range marks[:n] {
+		*mark = nil
+	}
+	return marks[n:]
+}
+
 // markSystem returns the system prompt with a mark at the end of its stable part. before is the size in bytes of what precedes it.
 func markSystem(system []chat.Part, plan *chat.CachePlan, before, minTokens int) []chat.Part {
 	texts := make([]string, len(system))

@@ -67,6 +67,60 @@ func TestMarksOfAConversation(t *testing.T) {
 	}
 }
 
+// TestK24AtMostFourMarksAreSent: those that cover the most, and those that the next request continues.
+func TestK24AtMostFourMarksAreSent(t *testing.T) {
+	part := func(s string) chat.Part { // an upper-case letter is marked
+		p := chat.Part{Kind: chat.PartText, Text: s}
+		if s < "a" {
+			p.CacheControl = jsonx.Raw(wire.Ephemeral)
+		}
+		return p
+	}
+	for _, row := range []struct{ tools, system, messages, want string }{
+		{"", "", "ABCD", "ABCD"},
+		{"", "", "ABCDEaF", "abCDEaF"},
+		{"AB", "CD", "EFGH", "aBcDefGH"},
+		{"ABC", "DEF", "", "abCdeF"},
+		{"A", "B", "CDEF", "ABcdEF"},
+		{"a", "AB", "CDEF", "aaBcDEF"},
+		{"ABCDE", "", "", "abcdE"},
+	} {
+		c := &chat.Conversation{}
+		for i := range row.tools {
+			c.Tools = append(c.Tools, chat.Tool{Name: row.tools[i : i+1], CacheControl: part(row.tools[i : i+1]).CacheControl})
+		}
+		for i := range row.system {
+			c.System = append(c.System, part(row.system[i:i+1]))
+		}
+		for i := range row.messages {
+			c.Messages = append(c.Messages, chat.Message{Parts: []chat.Part{{Kind: chat.PartToolResult, Parts: []chat.Part{part(row.messages[i : i+1])}}}})
+		}
+		letters := func(c *chat.Conversation) (s string) {
+			say := func(name string, mark jsonx.Raw) {
+				if mark == nil {
+					name = strings.ToLower(name)
+				}
+				s += name
+			}
+			for _, t := range c.Tools {
+				say(t.Name, t.CacheControl)
+			}
+			for _, p := range c.System {
+				say(p.Text, p.CacheControl)
+			}
+			for _, m := range c.Messages {
+				say(m.Parts[0].Parts[0].Text, m.Parts[0].Parts[0].CacheControl)
+			}
+			return s
+		}
+		before := letters(c)
+		got, cut := wire.LimitMarks(c)
+		if letters(got) != row.want || cut != (row.want != before) || letters(c) != before {
+			t.Errorf("%s became %s, %v, want %s", before, letters(got), cut, row.want)
+		}
+	}
+}
+
 func TestD03UnknownFlagsAreRefusedByName(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"system":[{"bardo":"static"},{"bardo":"stable"}]}`:                             "system[1].bardo",

@@ -54,7 +54,11 @@ func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte
 	if err != nil {
 		return nil, nil, err
 	}
+	c, cut := wire.LimitMarks(c)
 	w := writer{Writer: wire.Writer{Dst: buf, Conv: wire.Mark(c, req.Cache, o.MinCache)}, req: req, opts: o}
+	if cut {
+		w.Degrade("cache_control")
+	}
 	if w.turns, err = w.alternate(); err != nil {
 		return nil, nil, err
 	}

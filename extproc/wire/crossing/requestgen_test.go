@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+
+	"bardo.money/gateway/extproc/wire"
 )
 
 // requestGenerator generates requests that both dialects can express, the same ones for the same seed.
 type requestGenerator struct {
 	r     *rand.Rand
 	calls int
+	marks int
 }
 
 func newGenerator(seed uint64) *requestGenerator {
@@ -24,11 +27,12 @@ func (m *requestGenerator) text() string {
 	return m.pick(`hi`, `What is \"this\"?`, `Grüße \ud83d\ude00`, `a\nb`, `{\"x\":1}`, `  indented`, `<system>`)
 }
 
-// mark returns a cache mark, or sometimes nothing.
+// mark returns a cache mark, or sometimes nothing. A request has at most as many as every provider accepts.
 func (m *requestGenerator) mark() string {
-	if m.r.IntN(4) > 0 {
+	if m.r.IntN(4) > 0 || m.marks == wire.MaxMarks {
 		return ""
 	}
+	m.marks++
 	return `,"cache_control":` + m.pick(`{"type":"ephemeral"}`, `{"type":"ephemeral","ttl":"1h"}`)
 }
 

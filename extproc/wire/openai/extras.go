@@ -29,13 +29,14 @@ const (
 	keyMark        = "cache_control"
 	keyRefusal     = "refusal"
 	keyAnnotations = "annotations"
+	keyBlocks      = "thinking_blocks" // of LiteLLM: thinking as Anthropic has it
 	keyCall        = "function_call"
 	keyCalls       = "tool_calls"
 )
 
 // addedKeys are what other gateways add to an assistant's message and its calls. They hold nothing that a provider of this format could
 // use: metadata, signatures, and reasoning that is in another member too.
-var addedKeys = []string{"provider_specific_fields", "thinking_blocks", "extra_content"}
+var addedKeys = []string{"provider_specific_fields", keyBlocks, "extra_content"}
 
 var (
 	markWords   = jsonx.WordsOf(keyMark)

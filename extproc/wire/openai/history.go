@@ -37,6 +37,10 @@ func readReasoningOf(c *chat.Conversation, m jsonx.Value, at string) ([]placedPa
 	case jsonx.Bool, jsonx.Number, jsonx.Object:
 		return nil, wire.WrongKind(at+"."+keyDetails, "an array", details)
 	}
+	if parts := readBlocks(m.Get(keyBlocks)); len(parts) > 0 {
+		wire.Rename(c, "thinking", keyBlocks)
+		return parts, nil
+	}
 	for _, key := range [...]string{keyReasoningContent, keyReasoning} {
 		v := m.Get(key)
 		if v.IsNull() {
@@ -53,11 +57,34 @@ func readReasoningOf(c *chat.Conversation, m jsonx.Value, at string) ([]placedPa
 	return nil, nil
 }
 
+// readBlocks reads the thinking blocks of an answer of Claude as LiteLLM sends them to its clients, and those send them back. Others are left out.
+func readBlocks(blocks jsonx.Value) (parts []placedPart) {
+	for _, b := range blocks.Each {
+		p := chat.Part{}
+		text := func(key string) (s string) { s, _ = b.Get(key).Str(); return s }
+		switch kind := b.Get("type"); {
+		case kind.Equal(partThinking):
+			p.Kind, p.Text = chat.PartThinking, text(partThinking)
+			if s := text("signature"); s != "" {
+				p.Signature = chat.Signed(chat.ClaudeThinking, s)
+			}
+		case kind.Equal("redacted_thinking") && text("data") != "":
+			p.Kind, p.Data = chat.PartRedacted, chat.Signed(chat.ClaudeThinking, text("data"))
+		default:
+			continue
+		}
+		if p.Text != "" || p.Signature != "" || p.Data != "" {
+			parts = append(parts, placedPart{Part: p})
+		}
+	}
+	return parts
+}
+
 // thoughtParts converts content parts with reasoning, which models such as Mistral's return, into thinking. If the message also has a
 // reasoning member, that repeats them, and they are dropped.
 func thoughtParts(c *chat.Conversation, m jsonx.Value, content []chat.Part) []chat.Part {
 	hasMember := false
-	for _, key := range [...]string{keyDetails, keyReasoningContent, keyReasoning} {
+	for _, key := range [...]string{keyDetails, keyBlocks, keyReasoningContent, keyReasoning} {
 		hasMember = hasMember || !wire.IsEmpty(m.Get(key))
 	}
 	var parts []chat.Part
