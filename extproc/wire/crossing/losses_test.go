@@ -18,7 +18,7 @@ var hints = map[string][]string{
 	"marks for a provider's prompt cache":          {"cache_control", "prompt_cache_key"},
 	"what a model made, in the history":            {"images", "audio", "refusal"},
 	"labels of content that itself is carried":     {"detail", "filename", "citations", "search_result", "system", "custom", "caller"},
-	"how the model thinks, and what it thought":    {"thinking", "effort", "reasoning_effort", "budget_tokens", "thinking_budget", "reasoning", "reasoning_details", "signature", "encrypted_content"},
+	"how the model thinks, and what it thought":    {"thinking", "effort", "reasoning_effort", "budget_tokens", "thinking_budget", "reasoning", "reasoning_details", "thinking_blocks", "signature", "encrypted_content"},
 	"how words are drawn":                          {"temperature", "min_p", "seed", "presence_penalty", "frequency_penalty"},
 	"how long the answer is, and where it ends":    {"max_tokens", "stop_sequences", "verbosity", "prefill"},
 	"how the answer looks":                         {"format", "response_format", "response_schema", "output_format", "description", "text", "strict", "n"},

@@ -37,7 +37,7 @@ func readReasoningOf(c *chat.Conversation, m jsonx.Value, at string) ([]placedPa
 	case jsonx.Bool, jsonx.Number, jsonx.Object:
 		return nil, wire.WrongKind(at+"."+keyDetails, "an array", details)
 	}
-	if parts := readBlocks(m.Get(keyBlocks)); len(parts) > 0 {
+	if parts := readBlocks(c, m.Get(keyBlocks)); len(parts) > 0 {
 		wire.Rename(c, "thinking", keyBlocks)
 		return parts, nil
 	}
@@ -57,8 +57,8 @@ func readReasoningOf(c *chat.Conversation, m jsonx.Value, at string) ([]placedPa
 	return nil, nil
 }
 
-// readBlocks reads the thinking blocks of an answer of Claude as LiteLLM sends them to its clients, and those send them back. Others are left out.
-func readBlocks(blocks jsonx.Value) (parts []placedPart) {
+// readBlocks reads the thinking blocks of an answer of Claude as LiteLLM sends them to its clients, and those send them back.
+func readBlocks(c *chat.Conversation, blocks jsonx.Value) (parts []placedPart) {
 	for _, b := range blocks.Each {
 		p := chat.Part{}
 		text := func(key string) (s string) { s, _ = b.Get(key).Str(); return s }
@@ -71,8 +71,10 @@ func readBlocks(blocks jsonx.Value) (parts []placedPart) {
 		case kind.Equal("redacted_thinking") && text("data") != "":
 			p.Kind, p.Data = chat.PartRedacted, chat.Signed(chat.ClaudeThinking, text("data"))
 		default:
+			wire.Unmap(c, "thinking_blocks")
 			continue
 		}
+		wire.UnmapUnknown(c, b, "type", partThinking, "signature", "data", keyMark)
 		if p.Text != "" || p.Signature != "" || p.Data != "" {
 			parts = append(parts, placedPart{Part: p})
 		}
