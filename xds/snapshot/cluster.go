@@ -200,11 +200,21 @@ func socket(host string, port uint16) *corev3.Address {
 	return envoy.Address(state.Address{Name: host, Port: port}, 0)
 }
 
-// upstreamOptions let TLS choose the protocol, and use HTTP/1.1 in plain text. Idle connections are closed before a provider's front end closes them,
-// so that no request is sent on a closing one.
+// How long connections may be idle: less than servers keep them open, so that no request is sent on one that its server is closing. Load balancers of
+// public APIs keep them for a minute and more, and servers without one (uvicorn of vLLM, Node's of MCP servers) for 5 s.
+const (
+	idleTLS   = 55 * time.Second
+	idlePlain = 4 * time.Second
+)
+
+// upstreamOptions let TLS choose the protocol, and use HTTP/1.1 in plain text.
 func upstreamOptions(scheme string, filters []*hcmv3.HttpFilter) *httpv3.HttpProtocolOptions {
+	idle := idlePlain
+	if scheme == state.HTTPS {
+		idle = idleTLS
+	}
 	o := &httpv3.HttpProtocolOptions{
-		CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(90 * time.Second)},
+		CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(idle)},
 		HttpFilters:               filters,
 	}
 	if scheme == state.HTTPS {
