@@ -258,6 +258,28 @@ func TestMissingSaysWhatWasSent(t *testing.T) {
 	}
 }
 
+// TestWhichCredentialsAreSent: a key of this gateway, anything that is sent as one, a delegation, or none.
+func TestWhichCredentialsAreSent(t *testing.T) {
+	for _, row := range []struct {
+		name, value string
+		key, sent   bool
+	}{
+		{"x-api-key", keyPrefix + "abc", true, true},
+		{"authorization", "Bearer " + publicStart + "abc", true, true},
+		{"authorization", "Bearer sk-proj-foreign", false, true},
+		{"x-api-key", "foreign", false, true},
+		{header.Delegation, "anything", false, true},
+		{"authorization", "Bearer " + placeholderKey, false, false},
+		{"x-api-key", placeholderKey, false, false},
+		{"user-agent", keyPrefix + "abc", false, false},
+	} {
+		h := header.List{{Name: row.name, Value: row.value}}
+		if key, sent := IsKey(h), Sent(h); key != row.key || sent != row.sent {
+			t.Errorf("%s: %s: %v, %v", row.name, Mask(row.value), key, sent)
+		}
+	}
+}
+
 func TestAReadingIsOfOneKey(t *testing.T) {
 	b := newBench(t, policy.Principal{Name: "ada"})
 	b.mustVerify(t)
