@@ -111,9 +111,16 @@ func (m *market) rows() (all []row) {
 func (m *market) close() {
 	m.Helper()
 	wait := func(what string, over func(r *row) bool) (all []row) {
+		left := all
+		defer func() {
+			if m.Failed() { // the poll ended the test
+				m.Logf("not over: %+v", left)
+			}
+		}()
 		polltest.Until(m.T, what, func() bool {
 			all = m.rows()
-			return !slices.ContainsFunc(all, func(r row) bool { return !over(&r) })
+			left = slices.DeleteFunc(slices.Clone(all), func(r row) bool { return over(&r) })
+			return len(left) == 0
 		})
 		return all
 	}

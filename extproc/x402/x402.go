@@ -371,7 +371,7 @@ func (p *payer) settlement() pay.Settled {
 	return s
 }
 
-func (p *payer) Release() { _ = p.release() } // a failed release is repeated when the gateway starts
+func (p *payer) Release() { _ = p.release() } // a failed release is repeated by the till
 
 // State implements meter.PerRequest.
 func (p *payer) State() string {

@@ -81,16 +81,16 @@ func TestPitfall1AndTwoBooksOfOneStore(t *testing.T) {
 		if err := b.Release(t.Context(), p.ID); err != nil {
 			t.Fatal(err)
 		}
-		if left, err := b.Adopt(t.Context(), true); len(left) != 0 || err != nil {
+		if left, err := b.Adopt(t.Context(), true, always); len(left) != 0 || err != nil {
 			t.Errorf("a gateway that runs lost %+v, %v", left, err)
 		}
 		if err := a.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if left, err := b.Adopt(t.Context(), false); len(left) != 0 || err != nil {
+		if left, err := b.Adopt(t.Context(), false, always); len(left) != 0 || err != nil {
 			t.Errorf("it was asked for its own alone: %+v, %v", left, err)
 		}
-		left, err := b.Adopt(t.Context(), true)
+		left, err := b.Adopt(t.Context(), true, always)
 		if len(left) != 1 || err != nil || left[0].Request != "req_1" {
 			t.Fatalf("%+v, %v", left, err)
 		}
@@ -206,7 +206,7 @@ func TestAFileOfAGatewayThatWasKilledIsRemoved(t *testing.T) {
 		}
 		a.kill(t)
 		b := open(t, at)
-		if left, err := b.Adopt(t.Context(), true); len(left) != 1 || err != nil {
+		if left, err := b.Adopt(t.Context(), true, always); len(left) != 1 || err != nil {
 			t.Errorf("%+v, %v", left, err)
 		}
 		if ok, err := b.Claim(t.Context()); !ok || err != nil {
@@ -270,7 +270,7 @@ func TestALeaseThatIsOverIsFenced(t *testing.T) {
 	if ok, err := b.Claim(t.Context()); !ok || err != nil {
 		t.Fatalf("the settlements are not taken over: %v, %v", ok, err)
 	}
-	if left, err := b.Adopt(t.Context(), true); len(left) != 1 || err != nil {
+	if left, err := b.Adopt(t.Context(), true, always); len(left) != 1 || err != nil {
 		t.Fatalf("the payment is not taken over: %+v, %v", left, err)
 	}
 	if err := a.MarkServed(t.Context(), p.ID, 10, 10); !errors.Is(err, ErrLost) {
@@ -296,7 +296,7 @@ func TestALeaseThatIsOverIsFenced(t *testing.T) {
 	if _, err := a.Reserve(t.Context(), terms, &other, "req_2", 7, Limits{}); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := b.Adopt(t.Context(), true); len(left) != 0 || err != nil {
+	if left, err := b.Adopt(t.Context(), true, always); len(left) != 0 || err != nil {
 		t.Errorf("a payment of a gateway that is back is taken over: %+v, %v", left, err)
 	}
 }
@@ -530,3 +530,5 @@ func TestADebtIsReservedForOnePayment(t *testing.T) {
 		change("the third one failed", 0, b.MarkFailed(t.Context(), third, "why"))
 	})
 }
+
+func always(string) bool { return true }

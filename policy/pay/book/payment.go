@@ -287,8 +287,9 @@ func (b *Book) MarkBooked(ctx context.Context, id int64) error {
 }
 
 // Adopt returns payments whose requests are not completely booked: those that this gateway served, and with others also those of gateways that no longer run,
-// which it takes over.
-func (b *Book) Adopt(ctx context.Context, others bool) (open []Payment, err error) {
+// which it takes over. serves reports whether this gateway serves a request at the moment: a payment that is reserved for none is returned, too, since the answer
+// to its reservation, or its release, was lost.
+func (b *Book) Adopt(ctx context.Context, others bool, serves func(request string) bool) (open []Payment, err error) {
 	rows, err := b.list(ctx, `(service = 'serving' OR service = 'served' AND booked = 0) AND (?1 = 1 OR holder = ?2)`, others, b.holder)
 	if err != nil || len(rows) == 0 {
 		return nil, err
@@ -300,7 +301,7 @@ func (b *Book) Adopt(ctx context.Context, others bool) (open []Payment, err erro
 	for i := range rows {
 		p := &rows[i]
 		if p.Holder == b.holder {
-			if p.Service == Served && b.now().Sub(p.Changed) >= bookTimeout {
+			if b.now().Sub(p.Changed) >= bookTimeout && (p.Service == Served || !serves(p.Request)) {
 				open = append(open, *p)
 			}
 			continue
@@ -322,7 +323,7 @@ func (b *Book) Adopt(ctx context.Context, others bool) (open []Payment, err erro
 	return open, nil
 }
 
-// bookTimeout is the time after which the booking of a served request is retried.
+// bookTimeout is the time after which the booking of a served request, or the release of another, is retried.
 const bookTimeout = 5 * time.Second
 
 // updateOwned changes a row that must exist; the error is ErrLost otherwise.

@@ -87,6 +87,7 @@ type Till struct {
 	gasChecked   time.Time             // last check of the settling account; of the loop
 	timeout      time.Duration         // for the settlement of payments that are settled first
 	lag          time.Duration         // maximum lag of a node: lagTime, or less in tests
+	requests     requests              // whose payments are reserved, or will be
 	unbooked     perPayment[bool]      // payments of this gateway that are settled first, while their requests run
 	missingSince perPayment[time.Time] // payments whose authorizations are used, and whose transfers are not found: since when
 	lost         atomic.Pointer[losses]
@@ -127,7 +128,7 @@ type Taken struct {
 
 // Take verifies a payment for a request of at most price, and reserves it; credit of the payer covers the difference if it is less. The error is a *pay.Refusal,
 // book.ErrInUse or book.ErrSpent with the stored payment, ErrUnsettled, or an error of the chain, the book or the ledger.
-func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price policy.Micro, requestID string) (Taken, error) {
+func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price policy.Micro, requestID string) (_ Taken, err error) {
 	if known, err := t.checkUnused(ctx, p); err != nil {
 		return Taken{Payment: known}, err
 	}
@@ -167,6 +168,12 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 	if err != nil {
 		return Taken{}, err
 	}
+	t.requests.add(requestID)
+	defer func() {
+		if err != nil {
+			t.requests.remove(requestID)
+		}
+	}()
 	row, first, err := t.reserve(ctx, p, requestID, head.Number, owes)
 	if err != nil {
 		t.Ledger.Release(hold)
@@ -306,8 +313,13 @@ func latest(a, b time.Time) time.Time {
 }
 
 // Served books the cost of a request, and starts the settlement of its payment. It returns when the charge is durable, and ignores the context's end.
-func (t *Till) Served(ctx context.Context, p *Taken, c ledger.Charge) (ledger.Receipt, error) {
+func (t *Till) Served(ctx context.Context, p *Taken, c ledger.Charge) (r ledger.Receipt, err error) {
 	ctx = context.WithoutCancel(ctx)
+	defer func() {
+		if err == nil { // otherwise the payment is released next
+			t.requests.remove(p.Request)
+		}
+	}()
 	if p.first {
 		return t.servedFirst(ctx, p, c)
 	}
@@ -355,6 +367,7 @@ func (t *Till) bookCharge(ctx context.Context, p *book.Payment, h *ledger.Hold, 
 // Release releases a payment whose request cost nothing: no transfer is sent, and the payer may use it again. One that was settled first becomes its payer's
 // credit, without a fee.
 func (t *Till) Release(ctx context.Context, p *Taken) error {
+	defer t.requests.remove(p.Request)
 	t.Ledger.Release(p.hold)
 	if p.first {
 		return t.releaseFirst(ctx, p)

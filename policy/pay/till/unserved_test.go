@@ -360,3 +360,46 @@ func TestD56ACreditWhoseTransferIsNotMinedAgainIsTakenBack(t *testing.T) {
 		}
 	})
 }
+
+// TestD56AReservationWhoseAnswerWasLostIsReleased: its request is over, and its payer may use the payment again. One whose request runs stays.
+func TestD56AReservationWhoseAnswerWasLostIsReleased(t *testing.T) {
+	inBoth(t, func(t *testing.T, s *shop) {
+		t.Helper()
+		sent := s.payment(1)
+		lost, err := s.Book.Reserve(t.Context(), s.Terms, sent, requestOf(1), 0, s.Limits) // the request ended meanwhile
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs, err := s.Take(t.Context(), s.payment(2), pay.Word{}, 11_000, requestOf(2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := func(about string, id int64, want book.Service) {
+			t.Helper()
+			if p, err := s.Book.ByID(t.Context(), id); err != nil || p.Service != want {
+				t.Errorf("%s: the payment is %s, want %s, %v", about, p.Service, want, err)
+			}
+		}
+		s.passAfter(t, time.Second)
+		want("at once", lost.ID, book.Serving)
+		s.passAfter(t, 6*time.Second)
+		want("lost", lost.ID, book.Released)
+		want("a request that runs", runs.ID, book.Serving)
+		s.passAfter(t, time.Minute)
+		want("a request that runs", runs.ID, book.Serving)
+		s.serve(t, &runs, 4000)
+		want("a request that was served", runs.ID, book.Served)
+		again, err := s.Take(t.Context(), sent, pay.Word{}, 11_000, requestOf(3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Release(t.Context(), &again); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{requestOf(1), requestOf(2), requestOf(3)} {
+			if s.requests.has(id) {
+				t.Errorf("%s is remembered after its end", id)
+			}
+		}
+	})
+}
