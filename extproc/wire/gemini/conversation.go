@@ -174,11 +174,6 @@ func (rd *reader) content(v jsonx.Value, at string) error {
 		rd.c.Messages = wire.AppendUser(rd.c.Messages, at, parts)
 		return nil
 	}
-	for i := range parts {
-		if p := &parts[i]; role == chat.RoleAssistant && p.Data != "" && (p.Kind == chat.PartImage || p.Kind == chat.PartAudio) { // the model made it
-			p.Trace = true
-		}
-	}
 	rd.c.Messages = append(rd.c.Messages, chat.Message{Role: role, At: at, Parts: parts})
 	return nil
 }
