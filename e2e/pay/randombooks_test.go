@@ -111,7 +111,7 @@ func (m *market) rows() (all []row) {
 func (m *market) close() {
 	m.Helper()
 	wait := func(what string, over func(r *row) bool) (all []row) {
-		left := all
+		var left []row
 		defer func() {
 			if m.Failed() { // the poll ended the test
 				m.Logf("not over: %+v", left)

@@ -21,10 +21,10 @@ type ask struct {
 
 // settings are those of a session that matter for the cost of responses.
 type settings struct {
-	output  int64 // the limit of a response's output
-	listens bool  // the provider may begin responses by itself
-	hears   speech
-	speaks  speech
+	output  int64  // the limit of a response's output
+	listens bool   // the provider may begin responses by itself
+	hears   speech // the format of what the client says
+	speaks  speech // and of what the model says
 }
 
 const (

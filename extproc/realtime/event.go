@@ -150,8 +150,11 @@ func textsOf(doc *jsonx.Doc) []byte {
 
 // isSpeech reports whether a member of a part of an item is base64: speech, or a picture.
 func isSpeech(key []byte, v jsonx.Value) bool {
-	return string(key) == "audio" && v.Kind() == jsonx.String || string(key) == "image_url" && bytes.HasPrefix(v.Raw, []byte(`"data:`))
+	return string(key) == "audio" && v.Kind() == jsonx.String || string(key) == "image_url" && isPicture(v)
 }
+
+// isPicture reports whether an image is in the event itself, and not at an address.
+func isPicture(v jsonx.Value) bool { return bytes.HasPrefix(v.Raw, []byte(`"data:`)) }
 
 // addItem adds what an item of a conversation has besides its texts. Bytes of speech and pictures are no text.
 func (e *clientEvent) addItem(item jsonx.Value) {
@@ -159,7 +162,7 @@ func (e *clientEvent) addItem(item jsonx.Value) {
 		e.copies++
 	}
 	for _, part := range item.Get("content").Each {
-		if audio := part.Get("audio"); isSpeech([]byte("audio"), audio) {
+		if audio := part.Get("audio"); audio.Kind() == jsonx.String {
 			n := int64(len(audio.Raw))
 			e.added.text -= n / bytesPerToken
 			e.audio += decoded(n)
@@ -168,7 +171,7 @@ func (e *clientEvent) addItem(item jsonx.Value) {
 			e.added.most += mostImage
 			e.added.text += usualImage
 		}
-		if image := part.Get("image_url"); isSpeech([]byte("image_url"), image) {
+		if image := part.Get("image_url"); isPicture(image) {
 			e.added.text -= int64(len(image.Raw)) / bytesPerToken
 		}
 	}

@@ -118,17 +118,20 @@ func (b *Body) ReadMessage(r io.Reader, late func(f *fault.Fault)) ([]byte, erro
 	if err := b.start(); err != nil {
 		return nil, err
 	}
+	var timer *time.Timer
 	if b.Wait() > 0 {
 		limits, deadline := b.Limits, b.deadline // the function may run later than this reading
-		timer := time.AfterFunc(b.Wait(), guard.Func(func() { late(timeoutFault("message", &limits, deadline)) }))
+		timer = time.AfterFunc(b.Wait(), guard.Func(func() { late(timeoutFault("message", &limits, deadline)) }))
 		defer timer.Stop()
-		r = &progress{r, func() { timer.Reset(b.Wait()) }}
 	}
 	piece := buffers.Get(pieceSize)
 	defer buffers.Put(piece)
 	for {
 		n, err := r.Read((*piece)[:pieceSize])
 		if n > 0 {
+			if timer != nil {
+				timer.Reset(b.Wait())
+			}
 			if err := b.Add((*piece)[:n]); err != nil {
 				return nil, err
 			}
@@ -140,20 +143,6 @@ func (b *Body) ReadMessage(r io.Reader, late func(f *fault.Fault)) ([]byte, erro
 			return nil, err
 		}
 	}
-}
-
-// progress is a reader that notes when data arrives.
-type progress struct {
-	io.Reader
-	arrived func()
-}
-
-func (p *progress) Read(b []byte) (int, error) {
-	n, err := p.Reader.Read(b)
-	if n > 0 {
-		p.arrived()
-	}
-	return n, err
 }
 
 // announced returns the length that a request announces, 0 for none.

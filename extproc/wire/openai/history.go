@@ -74,7 +74,7 @@ func readBlocks(c *chat.Conversation, blocks jsonx.Value) (parts []placedPart) {
 			wire.Unmap(c, "thinking_blocks")
 			continue
 		}
-		wire.UnmapUnknown(c, b, "type", partThinking, "signature", "data", keyMark)
+		wire.UnmapUnknown(c, b, "type", partThinking, "signature", "data")
 		if p.Text != "" || p.Signature != "" || p.Data != "" {
 			parts = append(parts, placedPart{Part: p})
 		}

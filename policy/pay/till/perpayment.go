@@ -30,31 +30,3 @@ func (n *perPayment[T]) remove(id int64) {
 	defer n.mu.Unlock()
 	delete(n.byID, id)
 }
-
-// requests are the ids of requests of this gateway whose payments are in use. Safe for concurrent use.
-type requests struct {
-	mu  sync.Mutex
-	all map[string]struct{}
-}
-
-func (r *requests) add(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.all == nil {
-		r.all = map[string]struct{}{}
-	}
-	r.all[id] = struct{}{}
-}
-
-func (r *requests) has(id string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, ok := r.all[id]
-	return ok
-}
-
-func (r *requests) remove(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.all, id)
-}

@@ -118,10 +118,10 @@ func (t *Till) step(ctx context.Context, p *book.Payment, head pay.Block) error 
 	return nil
 }
 
-// adopt books what this gateway has served and not booked, and releases what it holds for no request. With others, it takes over the payments of gateways that no longer run: those of served requests are
-// booked, the others released.
+// adopt books what this gateway has served and not booked, and releases what it holds for no request. With others, it takes over the payments of gateways that
+// no longer run: those of served requests are booked, the others released.
 func (t *Till) adopt(ctx context.Context, others bool) error {
-	left, err := t.Book.Adopt(ctx, others, t.requests.has)
+	left, err := t.Book.Adopt(ctx, others, func(request string) bool { _, ok := t.requests.Load(request); return ok })
 	errs := []error{err}
 	for i := range left {
 		p := &left[i]

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -87,7 +88,7 @@ type Till struct {
 	gasChecked   time.Time             // last check of the settling account; of the loop
 	timeout      time.Duration         // for the settlement of payments that are settled first
 	lag          time.Duration         // maximum lag of a node: lagTime, or less in tests
-	requests     requests              // whose payments are reserved, or will be
+	requests     sync.Map              // ids of this gateway's requests whose payments are reserved, or will be
 	unbooked     perPayment[bool]      // payments of this gateway that are settled first, while their requests run
 	missingSince perPayment[time.Time] // payments whose authorizations are used, and whose transfers are not found: since when
 	lost         atomic.Pointer[losses]
@@ -168,10 +169,10 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 	if err != nil {
 		return Taken{}, err
 	}
-	t.requests.add(requestID)
+	t.requests.Store(requestID, nil)
 	defer func() {
 		if err != nil {
-			t.requests.remove(requestID)
+			t.requests.Delete(requestID)
 		}
 	}()
 	row, first, err := t.reserve(ctx, p, requestID, head.Number, owes)
@@ -317,7 +318,7 @@ func (t *Till) Served(ctx context.Context, p *Taken, c ledger.Charge) (r ledger.
 	ctx = context.WithoutCancel(ctx)
 	defer func() {
 		if err == nil { // otherwise the payment is released next
-			t.requests.remove(p.Request)
+			t.requests.Delete(p.Request)
 		}
 	}()
 	if p.first {
@@ -367,7 +368,7 @@ func (t *Till) bookCharge(ctx context.Context, p *book.Payment, h *ledger.Hold, 
 // Release releases a payment whose request cost nothing: no transfer is sent, and the payer may use it again. One that was settled first becomes its payer's
 // credit, without a fee.
 func (t *Till) Release(ctx context.Context, p *Taken) error {
-	defer t.requests.remove(p.Request)
+	defer t.requests.Delete(p.Request)
 	t.Ledger.Release(p.hold)
 	if p.first {
 		return t.releaseFirst(ctx, p)

@@ -397,7 +397,7 @@ func TestD56AReservationWhoseAnswerWasLostIsReleased(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, id := range []string{requestOf(1), requestOf(2), requestOf(3)} {
-			if s.requests.has(id) {
+			if _, ok := s.requests.Load(id); ok {
 				t.Errorf("%s is remembered after its end", id)
 			}
 		}
